@@ -1,0 +1,80 @@
+//! The flags of kube-scheduler as pflag reads them: `--name=value`, `--name value`, `-v=5`; `_` is read as `-`; the last one wins.
+
+/// One flag, and which words carry it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flag {
+    /// Without dashes, with `-` for `_`.
+    pub name: String,
+    /// `None` for a flag without a value, which for pflag is `true`.
+    pub value: Option<String>,
+    /// Number of the word that holds the name.
+    pub(crate) word: usize,
+    /// Number of the word that holds the value.
+    pub(crate) value_word: usize,
+}
+
+/// Reads the flags among `words`, which are numbered from `first`. A word that is no flag ends nothing and is skipped.
+pub(crate) fn read(words: &[&str], first: usize) -> Vec<Flag> {
+    let mut flags = Vec::new();
+    let mut index = 0;
+    while let Some(word) = words.get(index) {
+        let at = index;
+        index += 1;
+        let Some((name, value)) = split(word) else { continue };
+        let separate = words.get(index).filter(|next| value.is_none() && !next.starts_with('-'));
+        if separate.is_some() {
+            index += 1;
+        }
+        flags.push(Flag {
+            name: name.replace('_', "-"),
+            value: value.or(separate.copied()).map(str::to_owned),
+            word: first + at,
+            value_word: first + at + usize::from(separate.is_some()),
+        });
+    }
+    flags
+}
+
+/// Name and value of `--name=value` or `--name`; `None` for a word that is no flag.
+pub(crate) fn split(word: &str) -> Option<(&str, Option<&str>)> {
+    let body = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
+    if body.is_empty() {
+        return None;
+    }
+    Some(body.split_once('=').map_or((body, None), |(name, value)| (name, Some(value))))
+}
+
+/// The flag of this name that counts: the last.
+pub fn last<'a>(flags: &'a [Flag], name: &str) -> Option<&'a Flag> {
+    flags.iter().rev().find(|flag| flag.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_pairs(words: &[&str]) -> Vec<(String, Option<String>, usize, usize)> {
+        read(words, 0).into_iter().map(|flag| (flag.name, flag.value, flag.word, flag.value_word)).collect()
+    }
+
+    #[test]
+    fn values_stand_after_an_equals_sign_or_in_the_next_word() {
+        let words = ["--a=b", "--config", "/x", "-v=5", "--leader_elect", "--c=d=e"];
+        let expected = [
+            ("a", Some("b"), 0, 0),
+            ("config", Some("/x"), 1, 2),
+            ("v", Some("5"), 3, 3),
+            ("leader-elect", None, 4, 4),
+            ("c", Some("d=e"), 5, 5),
+        ];
+        let expected: Vec<_> =
+            expected.into_iter().map(|(n, v, w, x)| (n.to_owned(), v.map(str::to_owned), w, x)).collect();
+        assert_eq!(read_pairs(&words), expected);
+    }
+
+    #[test]
+    fn the_last_of_two_flags_counts() {
+        let flags = read(&["--config=/a", "--config=/b"], 0);
+        assert_eq!(last(&flags, "config").unwrap().value.as_deref(), Some("/b"));
+    }
+}

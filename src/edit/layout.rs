@@ -1,0 +1,293 @@
+//! How an operation is written into the text: where lines go in, how far they are indented, which lines go out.
+
+use std::ops::Range;
+
+use super::op::{Leaves, Op, Value};
+use super::refusal::{Refusal, Rule};
+use super::spell::{self, Steps};
+use super::splice::Splice;
+use super::tree::{Entry, Kind, Node, Path, Seg, Tree, line_end, line_start};
+
+/// Indentation where the file does not show its own.
+const DEFAULT_STEPS: Steps = Steps { list: 0, map: 2 };
+
+type Splices = Result<Vec<Splice>, Refusal>;
+
+impl Tree<'_> {
+    /// The splices that write `op`.
+    pub fn write(&self, op: &Op) -> Splices {
+        match op {
+            Op::Add { map, entries } => self.add(map, entries),
+            Op::Push { list, item } => self.push(list, item),
+            Op::Set { at, text } => Ok(vec![Splice::replace(self.one_line_scalar(at)?, text.clone())]),
+            Op::Remove { at, .. } => self.remove(at),
+        }
+    }
+
+    /// What is left when the last child of the collection at `path` goes.
+    pub fn leaves(&self, path: &[Seg]) -> Leaves {
+        if self.at(path).is_some_and(|node| node.flow) { Leaves::Empty } else { Leaves::Null }
+    }
+
+    fn add(&self, path: &Path, entries: &[(&'static str, Value)]) -> Splices {
+        let node = self.editable(path)?;
+        if node.flow {
+            let text: Vec<_> = entries.iter().map(|(key, value)| spell::flow_entry(key, value)).collect();
+            let first = node.entries().first().map(|entry| entry.key.span.start);
+            let last = node.entries().last().map(|entry| entry.value.span.end.max(entry.key.span.end));
+            return Ok(vec![self.flow_insert(node, first, last, &text)]);
+        }
+        let lines = |column, steps| -> Vec<String> {
+            entries.iter().flat_map(|(key, value)| spell::block_entry(key, value, column, steps)).collect()
+        };
+        match &node.kind {
+            Kind::Map(own) => {
+                let column = self.column_of_key(own)?;
+                let steps = self.steps(node);
+                self.below(node.content_end(self.text), &lines(column, steps), path.len()).map(|splice| vec![splice])
+            }
+            _ => self.fill(path, |column, steps| lines(column + steps.map, steps)),
+        }
+    }
+
+    fn push(&self, path: &Path, item: &Value) -> Splices {
+        let node = self.editable(path)?;
+        if node.flow {
+            let first = node.items().first().map(|item| item.span.start);
+            let last = node.items().last().map(|item| item.span.end);
+            return Ok(vec![self.flow_insert(node, first, last, &[spell::flow(item)])]);
+        }
+        match &node.kind {
+            Kind::List(own) => {
+                let column = self.column_of_dash(own)?;
+                let lines = spell::block_item(item, column, self.steps(node));
+                self.below(node.content_end(self.text), &lines, path.len()).map(|splice| vec![splice])
+            }
+            _ => self.fill(path, |column, steps| spell::block_item(item, column + steps.list, steps)),
+        }
+    }
+
+    /// Puts lines under a key whose value is null. A null that is spelled out goes; see [`Tree::spelled_null`].
+    fn fill(&self, path: &Path, lines: impl Fn(usize, Steps) -> Vec<String>) -> Splices {
+        let (entry, parent) = self.entry_at(path).ok_or_else(|| self.odd(0, "is not under a key"))?;
+        if parent.flow {
+            return Err(self.odd(entry.key.span.start, "is null inside braces"));
+        }
+        let column = self.column(entry.key.span.start)?;
+        let lines = lines(column, self.steps(parent));
+        let mut splices = vec![self.below(entry.value.span.end, &lines, path.len())?];
+        if let Some(null) = self.spelled_null(path) {
+            splices.push(Splice::delete(null));
+        }
+        Ok(splices)
+    }
+
+    /// The range from the colon to the end of a null that is spelled out, as ` ~` in `annotations: ~`.
+    pub fn spelled_null(&self, path: &[Seg]) -> Option<Range<usize>> {
+        let (entry, _) = self.entry_at(path)?;
+        let value = &entry.value;
+        if !value.is_null() || value.is_unwritten() {
+            return None;
+        }
+        let colon = self.text[entry.key.span.end..value.span.start].find(':')?;
+        Some(entry.key.span.end + colon + 1..value.span.end)
+    }
+
+    /// Where the value of the key at `path` begins: just past its colon.
+    pub fn past_colon(&self, path: &[Seg]) -> Option<usize> {
+        let (entry, _) = self.entry_at(path)?;
+        let colon = self.text[entry.key.span.end..].find(':')?;
+        Some(entry.key.span.end + colon + 1)
+    }
+
+    fn remove(&self, path: &Path) -> Splices {
+        let Some((last, parent_path)) = path.split_last() else {
+            return Err(self.odd(0, "is the whole document"));
+        };
+        let parent = self.editable(parent_path)?;
+        let spans: Vec<Range<usize>> = match &parent.kind {
+            Kind::Map(entries) => {
+                entries.iter().map(|entry| entry.key.span.start..self.end_of_entry(entry, parent.flow)).collect()
+            }
+            Kind::List(items) if parent.flow => items.iter().map(|item| item.span.clone()).collect(),
+            Kind::List(items) => {
+                items.iter().map(|item| self.dash_of(item).map(|dash| dash..item.content_end(self.text))).collect::<Option<_>>()
+                    .ok_or_else(|| self.odd(parent.span.start, "has an item whose dash is on another line"))?
+            }
+            _ => Vec::new(),
+        };
+        let index = match last {
+            Seg::Index(index) => Some(*index),
+            Seg::Key(key) => parent.entries().iter().position(|entry| entry.key.text() == Some(key)),
+        };
+        let Some(index) = index.filter(|index| *index < spans.len()) else {
+            return Err(Refusal::new(Rule::Unproven, "what is to be removed is not there"));
+        };
+        if parent.flow { Ok(vec![Splice::delete(flow_cut(&spans, index))]) } else { self.cut_lines(&spans, index) }
+    }
+
+    fn end_of_entry(&self, entry: &Entry<'_>, flow: bool) -> usize {
+        let end = if flow { entry.value.span.end } else { entry.value.content_end(self.text) };
+        end.max(entry.key.span.end)
+    }
+
+    /// Deletes the whole lines of one child; the first key of a list item shares its line with the dash, which stays.
+    fn cut_lines(&self, spans: &[Range<usize>], index: usize) -> Splices {
+        let span = &spans[index];
+        let start = line_start(self.text, span.start);
+        if !self.text[start..span.start].bytes().all(|byte| byte == b' ') {
+            let next = spans.get(index + 1).map_or(span.end, |next| next.start);
+            if index == 0 && next > span.end && self.text[span.end..next].trim().is_empty() {
+                return Ok(vec![Splice::delete(span.start..next)]);
+            }
+            return Err(self.odd(span.start, "shares its line with something else"));
+        }
+        if !self.rest_of_line_is_free(span.end) {
+            return Err(self.odd(span.end, "is followed by something else on its line"));
+        }
+        Ok(vec![Splice::delete(start..line_end(self.text, span.end))])
+    }
+
+    fn flow_insert(&self, node: &Node<'_>, first: Option<usize>, last: Option<usize>, text: &[String]) -> Splice {
+        let open = node.span.start + 1;
+        let (Some(first), Some(last)) = (first, last) else {
+            return Splice::insert(open, text.join(", "), 0);
+        };
+        let gap = &self.text[open..first];
+        let separator = if gap.contains('\n') && gap.trim().is_empty() { format!(",{gap}") } else { ", ".to_owned() };
+        let put = text.iter().fold(String::new(), |put, part| put + &separator + part);
+        Splice::insert(last, put, 0)
+    }
+
+    /// Whole lines below the line on which `end` is.
+    fn below(&self, end: usize, lines: &[String], depth: usize) -> Result<Splice, Refusal> {
+        let text = self.text;
+        let at = if text[..end].ends_with('\n') { end } else { line_end(text, end) };
+        if at != end && !self.rest_of_line_is_free(end) {
+            return Err(self.odd(end, "is followed by something else on its line"));
+        }
+        if at == text.len() && !text.ends_with('\n') {
+            let line_break = if text.contains("\r\n") { "\r\n" } else { "\n" };
+            let put = lines.iter().fold(String::new(), |put, line| put + line_break + line);
+            return Ok(Splice::insert(at, put, depth));
+        }
+        let line_break = if text[..at].ends_with("\r\n") { "\r\n" } else { "\n" };
+        let put = lines.iter().fold(String::new(), |put, line| put + line + line_break);
+        Ok(Splice::insert(at, put, depth))
+    }
+
+    /// Whether nothing but blanks and a comment follows on the line.
+    fn rest_of_line_is_free(&self, at: usize) -> bool {
+        let rest = &self.text[at..line_end(self.text, at)];
+        let trimmed = rest.trim();
+        trimmed.is_empty() || (trimmed.starts_with('#') && rest.starts_with([' ', '\t']))
+    }
+
+    /// The node at `path`, if nothing on the way to it is an anchor, alias, tag or merge key.
+    pub fn editable(&self, path: &[Seg]) -> Result<&Node<'_>, Refusal> {
+        for depth in 0..=path.len() {
+            let Some(node) = self.at(&path[..depth]) else {
+                return Err(Refusal::new(Rule::Unproven, "what is to be changed is not there"));
+            };
+            if node.decorated {
+                let line = self.line(node.span.start);
+                return Err(Refusal::at_line(Rule::Anchor, line, "an anchor, alias or tag stands on what must be changed"));
+            }
+            if let Some(merge) = node.entry("<<") {
+                let line = self.line(merge.key.span.start);
+                return Err(Refusal::at_line(Rule::Anchor, line, "a merge key (<<) stands in what must be changed"));
+            }
+        }
+        self.at(path).ok_or_else(|| Refusal::new(Rule::Unproven, "what is to be changed is not there"))
+    }
+
+    /// The range of a scalar that is written on one line.
+    pub fn one_line_scalar(&self, path: &[Seg]) -> Result<Range<usize>, Refusal> {
+        let node = self.editable(path)?;
+        let span = node.span.clone();
+        if node.text().is_none() || span.is_empty() || self.text[span.clone()].contains('\n') {
+            return Err(self.odd(span.start, "is not a value on one line"));
+        }
+        Ok(span)
+    }
+
+    fn entry_at(&self, path: &[Seg]) -> Option<(&Entry<'_>, &Node<'_>)> {
+        let (Seg::Key(key), parent) = path.split_last()? else { return None };
+        let parent = self.at(parent)?;
+        Some((parent.entry(key)?, parent))
+    }
+
+    fn column_of_key(&self, entries: &[Entry<'_>]) -> Result<usize, Refusal> {
+        let Some(first) = entries.first() else { return Err(self.odd(0, "is an empty block")) };
+        self.column(first.key.span.start)
+    }
+
+    /// The column of `at`, if only blanks and list dashes stand before it on its line.
+    fn column(&self, at: usize) -> Result<usize, Refusal> {
+        let before = &self.text[line_start(self.text, at)..at];
+        if before.bytes().all(|byte| byte == b' ' || byte == b'-') {
+            Ok(before.len())
+        } else {
+            Err(self.odd(at, "shares its line with something else"))
+        }
+    }
+
+    fn column_of_dash(&self, items: &[Node<'_>]) -> Result<usize, Refusal> {
+        let dash = items.iter().find_map(|item| self.dash_of(item));
+        let Some(dash) = dash else {
+            return Err(self.odd(items.first().map_or(0, |item| item.span.start), "is a list whose dashes stand alone"));
+        };
+        Ok(dash - line_start(self.text, dash))
+    }
+
+    /// The offset of the dash before a list item, if it stands on the item's line with only blanks before it.
+    fn dash_of(&self, item: &Node<'_>) -> Option<usize> {
+        let start = line_start(self.text, item.span.start);
+        let before = &self.text[start..item.span.start];
+        let indent = before.len() - before.trim_start_matches(' ').len();
+        let rest = before[indent..].strip_prefix('-')?;
+        rest.bytes().all(|byte| byte == b' ').then_some(start + indent)
+    }
+
+    /// Indentation as the nearest relatives show it, else the file, else the default.
+    fn steps(&self, node: &Node<'_>) -> Steps {
+        Steps {
+            list: self.list_step(node).or_else(|| self.list_step(&self.root)).unwrap_or(DEFAULT_STEPS.list),
+            map: self.map_step(&self.root).unwrap_or(DEFAULT_STEPS.map),
+        }
+    }
+
+    fn list_step(&self, node: &Node<'_>) -> Option<usize> {
+        node.entries().iter().find_map(|entry| match &entry.value.kind {
+            Kind::List(items) if !entry.value.flow && !items.is_empty() => {
+                let dash = self.column_of_dash(items).ok()?;
+                dash.checked_sub(self.column(entry.key.span.start).ok()?)
+            }
+            Kind::Map(_) => self.list_step(&entry.value),
+            _ => None,
+        })
+    }
+
+    fn map_step(&self, node: &Node<'_>) -> Option<usize> {
+        node.entries().iter().find_map(|entry| match &entry.value.kind {
+            Kind::Map(own) if !entry.value.flow => {
+                let step = self.column_of_key(own).ok()?.checked_sub(self.column(entry.key.span.start).ok()?)?;
+                (step > 0).then_some(step)
+            }
+            _ => None,
+        })
+    }
+
+    fn odd(&self, at: usize, what: &str) -> Refusal {
+        Refusal::at_line(Rule::Shape, self.line(at), format!("what must be changed here {what}"))
+    }
+}
+
+/// What to cut so that child `index` of a flow collection goes with one of its commas.
+fn flow_cut(spans: &[Range<usize>], index: usize) -> Range<usize> {
+    match (index.checked_sub(1).map(|before| &spans[before]), spans.get(index + 1)) {
+        (Some(before), _) => before.end..spans[index].end,
+        (None, Some(after)) => spans[index].start..after.start,
+        (None, None) => spans[index].clone(),
+    }
+}

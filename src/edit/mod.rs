@@ -1,0 +1,26 @@
+//! Stage 2b: how a file format is changed. Pure: text in, text out.
+//!
+//! Every editor keeps these laws: what is not ours stays, byte for byte; editing twice is editing once; taking out
+//! what was put in gives the old text; and what is not understood is a [`Refusal`], never a rewrite.
+
+mod data;
+mod draft;
+mod flags;
+mod guard;
+mod layout;
+mod op;
+mod pod;
+mod program;
+mod refusal;
+mod restore;
+mod spell;
+mod splice;
+mod static_pod;
+mod tree;
+mod undo;
+
+pub use draft::Draft;
+pub use flags::{Flag, last as last_flag};
+pub use pod::{Ours, SchedulerPod, read};
+pub use refusal::{Refusal, Rule};
+pub use static_pod::{CONFIG_FILE, Wanted, patch, unpatch};

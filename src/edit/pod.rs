@@ -1,0 +1,187 @@
+//! A static pod that runs kube-scheduler, as its manifest tells it.
+
+use super::flags::{self, Flag};
+use super::guard;
+use super::program::{self, Program};
+use super::refusal::{Refusal, Rule};
+use super::tree::{Kind, Node, Path, Seg, Tree};
+
+/// Annotations that we write.
+pub(crate) const REVISION: &str = "schedpatch.io/revision";
+pub(crate) const GENERATION: &str = "schedpatch.io/generation";
+pub(crate) const UNDO: &str = "schedpatch.io/undo";
+
+/// What the manifest says about its scheduler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchedulerPod {
+    /// `metadata.name`
+    pub name: String,
+    /// `metadata.namespace`, or `default` as the kubelet has it
+    pub namespace: String,
+    /// Name of the container that runs kube-scheduler
+    pub container: String,
+    /// Its image
+    pub image: String,
+    /// Line of its image
+    pub image_line: usize,
+    /// Its flags, in order
+    pub flags: Vec<Flag>,
+    /// Our annotations, if the manifest carries an edit of ours
+    pub ours: Option<Ours>,
+}
+
+/// Our marks in a manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ours {
+    /// `schedpatch.io/revision`
+    pub revision: String,
+    /// `schedpatch.io/generation`; 0 if it is no number
+    pub generation: u64,
+}
+
+/// The scheduler's container within the tree.
+pub(crate) struct Found<'t, 'a> {
+    pub container: &'t Node<'a>,
+    pub path: Path,
+    pub name: String,
+    /// Words of `command`; those of `args` follow in `words`.
+    pub commands: usize,
+    pub words: Vec<&'t str>,
+    pub flags: Vec<Flag>,
+}
+
+impl Found<'_, '_> {
+    /// The list and the place in it where a word stands.
+    pub fn place(&self, word: usize) -> (&'static str, usize) {
+        if word < self.commands { ("command", word) } else { ("args", word - self.commands) }
+    }
+
+    /// The list to which flags are added: the one that is read last.
+    pub fn flag_list(&self) -> &'static str {
+        if self.words.len() > self.commands { "args" } else { "command" }
+    }
+}
+
+/// Reads and checks a manifest up to the point where it could be edited.
+pub(crate) fn read_tree(text: &str) -> Result<Tree<'_>, Refusal> {
+    guard::before_reading(text)?;
+    let tree = Tree::read(text).map_err(|refusal| guard::explain_unreadable(text, refusal))?;
+    guard::after_reading(&tree)?;
+    if tree.root.flow {
+        return Err(Refusal::at_line(Rule::Json, tree.line(tree.root.span.start), "the manifest is written as JSON"));
+    }
+    Ok(tree)
+}
+
+/// Finds the one container that runs kube-scheduler.
+pub(crate) fn find<'t, 'a>(tree: &'t Tree<'a>) -> Result<Found<'t, 'a>, Refusal> {
+    let root = &tree.root;
+    if root.get("kind").and_then(Node::text) != Some("Pod") || root.get("apiVersion").and_then(Node::text) != Some("v1") {
+        return Err(Refusal::at_line(Rule::NotAPod, 1, "the document is no v1 Pod"));
+    }
+    if pod_name(tree).is_none() {
+        return Err(Refusal::at_line(Rule::NotAPod, 1, "the pod has no metadata.name"));
+    }
+    let containers = root.get("spec").and_then(|spec| spec.get("containers")).map_or(&[][..], Node::items);
+    let mut found: Option<Found<'t, 'a>> = None;
+    let mut wrapped = None;
+    for (index, container) in containers.iter().enumerate() {
+        let Some((words, commands)) = words(container) else { continue };
+        match program::find(&words) {
+            Program::At(at) if found.is_none() => {
+                let Some(name) = container.get("name").and_then(Node::text).map(str::to_owned) else {
+                    return Err(at_node(tree, container, Rule::NotAPod, "the container has no name"));
+                };
+                let flags = flags::read(&words[at + 1..], at + 1);
+                let path = vec![Seg::Key("spec".into()), Seg::Key("containers".into()), Seg::Index(index)];
+                found = Some(Found { container, path, name, commands, words, flags });
+            }
+            Program::At(_) => {
+                return Err(at_node(tree, container, Rule::SeveralSchedulers, "a second container runs kube-scheduler"));
+            }
+            Program::Behind(by) => wrapped = Some((container, by)),
+            Program::Absent => {}
+        }
+    }
+    match (found, wrapped) {
+        (Some(found), _) => Ok(found),
+        (None, Some((container, by))) => {
+            Err(at_node(tree, container, Rule::Wrapper, &format!("kube-scheduler is started through {by:?}, which may change its flags")))
+        }
+        (None, None) => Err(no_scheduler(tree, containers)),
+    }
+}
+
+fn no_scheduler(tree: &Tree<'_>, containers: &[Node<'_>]) -> Refusal {
+    let silent = containers.iter().find(|container| {
+        let image = container.get("image").and_then(Node::text).unwrap_or_default();
+        words(container).is_some_and(|(words, _)| words.is_empty()) && image.contains("kube-scheduler")
+    });
+    match silent {
+        Some(container) => {
+            at_node(tree, container, Rule::NoScheduler, "the container names no program: the image's own entrypoint is run")
+        }
+        None => Refusal::new(Rule::NoScheduler, "no container runs kube-scheduler"),
+    }
+}
+
+fn at_node(tree: &Tree<'_>, node: &Node<'_>, rule: Rule, message: &str) -> Refusal {
+    Refusal::at_line(rule, tree.line(node.span.start), message)
+}
+
+/// The words of `command` and `args`, and how many are of `command`; `None` if one of them is not written in place.
+fn words<'t>(container: &'t Node<'_>) -> Option<(Vec<&'t str>, usize)> {
+    let list = |key: &str| -> Option<Vec<&'t str>> {
+        match container.get(key) {
+            None => Some(Vec::new()),
+            Some(node) if node.is_null() => Some(Vec::new()),
+            Some(node) => match &node.kind {
+                Kind::List(items) => items.iter().map(Node::text).collect(),
+                _ => None,
+            },
+        }
+    };
+    let mut words = list("command")?;
+    let commands = words.len();
+    words.extend(list("args")?);
+    Some((words, commands))
+}
+
+fn pod_name<'t>(tree: &'t Tree<'_>) -> Option<&'t str> {
+    tree.root.get("metadata")?.get("name")?.text().filter(|name| !name.is_empty())
+}
+
+/// One of our annotations.
+pub(crate) fn annotation<'t>(tree: &'t Tree<'_>, key: &str) -> Option<&'t Node<'t>> {
+    tree.root.get("metadata")?.get("annotations")?.get(key)
+}
+
+/// Our marks, if any of them is there.
+pub(crate) fn ours(tree: &Tree<'_>) -> Option<Ours> {
+    let text = |key| annotation(tree, key).and_then(Node::text);
+    if text(REVISION).or(text(GENERATION)).or(text(UNDO)).is_none() {
+        return None;
+    }
+    let generation = text(GENERATION).and_then(|generation| generation.parse().ok()).unwrap_or(0);
+    Some(Ours { revision: text(REVISION).unwrap_or_default().to_owned(), generation })
+}
+
+/// Reads what a manifest says about its scheduler, or why it cannot be edited.
+pub fn read(text: &str) -> Result<SchedulerPod, Refusal> {
+    let tree = read_tree(text)?;
+    let found = find(&tree)?;
+    let metadata = tree.root.get("metadata");
+    let image = found.container.get("image");
+    if let Some(node) = image {
+        guard::no_placeholder_image(&tree, node)?;
+    }
+    Ok(SchedulerPod {
+        name: pod_name(&tree).unwrap_or_default().to_owned(),
+        namespace: metadata.and_then(|m| m.get("namespace")).and_then(Node::text).unwrap_or("default").to_owned(),
+        container: found.name.clone(),
+        image: image.and_then(Node::text).unwrap_or_default().to_owned(),
+        image_line: image.map_or(0, |node| tree.line(node.span.start)),
+        flags: found.flags,
+        ours: ours(&tree),
+    })
+}

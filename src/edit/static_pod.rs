@@ -1,0 +1,258 @@
+//! The edit of a static pod: our `--config`, our volume, our marks.
+//!
+//! `patch` puts them in, `unpatch` takes them out. An edit over an earlier one of ours is made on the text without it,
+//! so the record of what to undo never piles up.
+
+use sha2::{Digest as _, Sha256};
+
+use super::draft::Draft;
+use super::op::{Op, Value};
+use super::pod::{self, Found, GENERATION, REVISION, UNDO};
+use super::refusal::{Refusal, Rule};
+use super::restore;
+use super::spell;
+use super::tree::{Kind, Node, Path, Seg, Tree};
+use super::undo::{Undo, pointer};
+use super::guard;
+
+/// Name of our volume and of its mount.
+pub(crate) const VOLUME: &str = "schedpatch-config";
+/// The config's file name in the mounted directory.
+pub const CONFIG_FILE: &str = "config.yaml";
+/// So that a crash tells its own words: kubeadm's default leaves the message empty.
+const TERMINATION_POLICY: &str = "FallbackToLogsOnError";
+
+/// What the manifest shall say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Identity of what is written
+    pub revision: String,
+    /// Counter of our commits on this node
+    pub generation: u64,
+    /// Directory on the host that holds the config, mounted at the same path
+    pub config_dir: String,
+    /// Another image for the scheduler
+    pub image: Option<String>,
+    /// Another DNS policy for the pod
+    pub dns_policy: Option<String>,
+}
+
+/// Drafts the edit of `text`; the draft gives its text only when proven.
+pub fn patch<'a>(text: &'a str, wanted: &Wanted) -> Result<Draft<'a>, Refusal> {
+    let tree = pod::read_tree(text)?;
+    if pod::ours(&tree).is_none() {
+        let ops = ops(&tree, wanted)?;
+        return Draft::new(&tree, ops);
+    }
+    let clean = restore::draft(&tree)?;
+    let (after, ops) = {
+        let tree = pod::read_tree(clean.unproven())?;
+        Draft::new(&tree, ops(&tree, wanted)?)?.into_parts()
+    };
+    Ok(clean.then(after, ops))
+}
+
+/// Drafts the text without our edit. A text that carries none comes back as it is.
+pub fn unpatch(text: &str) -> Result<Draft<'_>, Refusal> {
+    let tree = pod::read_tree(text)?;
+    if pod::ours(&tree).is_none() {
+        return Draft::new(&tree, Vec::new());
+    }
+    let draft = restore::draft(&tree)?;
+    let after = pod::read_tree(draft.unproven())?;
+    no_leftovers(&after)?;
+    Ok(draft)
+}
+
+fn no_leftovers(tree: &Tree<'_>) -> Result<(), Refusal> {
+    let Ok(found) = pod::find(tree) else { return Ok(()) };
+    not_taken(tree, &found, None)
+}
+
+/// Collects operations and, beside each, how to undo it.
+struct Patch<'t, 'a> {
+    tree: &'t Tree<'a>,
+    ops: Vec<Op>,
+    undo: Undo,
+}
+
+fn ops(tree: &Tree<'_>, wanted: &Wanted) -> Result<Vec<Op>, Refusal> {
+    let found = pod::find(tree)?;
+    not_taken(tree, &found, Some(&wanted.config_dir))?;
+    no_placeholders(tree, &found)?;
+    let container = ["spec", "containers", &found.name];
+    let mut patch = Patch { tree, ops: Vec::new(), undo: Undo::new() };
+
+    patch.flag(&found, "config", &format!("{}/{CONFIG_FILE}", wanted.config_dir))?;
+    if let Some(image) = &wanted.image {
+        patch.scalar(&found.path, &container, "image", image)?;
+    }
+    let mount = vec![
+        ("mountPath", Value::text(&wanted.config_dir)),
+        ("name", Value::text(VOLUME)),
+        ("readOnly", Value::Bool(true)),
+    ];
+    patch.named_item(&found.path, &container, "volumeMounts", mount);
+    patch.scalar(&found.path, &container, "terminationMessagePolicy", TERMINATION_POLICY)?;
+
+    let spec = vec![Seg::Key("spec".into())];
+    let host_path = vec![("path", Value::text(&wanted.config_dir)), ("type", Value::text("Directory"))];
+    let volume = vec![("hostPath", Value::Map(host_path)), ("name", Value::text(VOLUME))];
+    patch.named_item(&spec, &["spec"], "volumes", volume);
+    if let Some(policy) = &wanted.dns_policy {
+        patch.scalar(&spec, &["spec"], "dnsPolicy", policy)?;
+    }
+    patch.metadata(wanted)?;
+    Ok(patch.ops)
+}
+
+/// Whether a name or path of ours is in use by something that we did not write.
+fn not_taken(tree: &Tree<'_>, found: &Found<'_, '_>, config_dir: Option<&str>) -> Result<(), Refusal> {
+    let volumes = tree.root.get("spec").and_then(|spec| spec.get("volumes"));
+    let mounts = found.container.get("volumeMounts");
+    let named = |list: Option<&Node<'_>>, key: &str, value: &str| -> Option<usize> {
+        let items = list.map_or(&[][..], Node::items);
+        items.iter().find(|item| item.get(key).and_then(Node::text) == Some(value)).map(|item| item.span.start)
+    };
+    let taken = |at: usize, message: String| Err(Refusal::at_line(Rule::Taken, tree.line(at), message));
+    if let Some(at) = named(volumes, "name", VOLUME).or_else(|| named(mounts, "name", VOLUME)) {
+        return taken(at, format!("the volume name {VOLUME} is in use, and not by an edit of schedpatch that is on record"));
+    }
+    match config_dir.and_then(|dir| named(mounts, "mountPath", dir)) {
+        Some(at) => taken(at, "something else is mounted where our config directory goes".to_owned()),
+        None => Ok(()),
+    }
+}
+
+fn no_placeholders(tree: &Tree<'_>, found: &Found<'_, '_>) -> Result<(), Refusal> {
+    if let Some(image) = found.container.get("image") {
+        guard::no_placeholder_image(tree, image)?;
+    }
+    let lists = ["command", "args"].into_iter().filter_map(|key| found.container.get(key));
+    lists.flat_map(Node::items).try_for_each(|word| guard::no_placeholder(tree, word))
+}
+
+impl Patch<'_, '_> {
+    /// Sets a flag of the scheduler: in place where it stands, else at the end of the list.
+    fn flag(&mut self, found: &Found<'_, '_>, name: &str, value: &str) -> Result<(), Refusal> {
+        if found.words.last() == Some(&"--") {
+            return Err(Refusal::new(Rule::Shape, "the flags of kube-scheduler end with --, so none can be added"));
+        }
+        let flag = format!("--{name}");
+        let child = |list: &str, index: Option<usize>| -> Path {
+            let mut path = found.path.clone();
+            path.push(Seg::Key(list.to_owned()));
+            path.extend(index.map(Seg::Index));
+            path
+        };
+        let Some(own) = super::flags::last(&found.flags, name) else {
+            let list = found.flag_list();
+            let at = pointer(&["spec", "containers", &found.name, list, &flag]);
+            let word = format!("{flag}={value}");
+            self.undo.placed.insert(at.clone(), word.clone());
+            self.undo.created.push(at);
+            self.ops.push(Op::Push { list: child(list, None), item: self.like_neighbours(found, list, word) });
+            return Ok(());
+        };
+        let (list, index) = found.place(own.value_word);
+        if own.value.is_none() {
+            return Err(Refusal::new(Rule::Shape, format!("the flag {flag} has no value")));
+        }
+        let word = if own.word == own.value_word { format!("{flag}={value}") } else { value.to_owned() };
+        let at = pointer(&["spec", "containers", &found.name, list, &flag]);
+        self.set(child(list, Some(index)), at, &word)
+    }
+
+    /// A list of quoted words gets a quoted one more.
+    fn like_neighbours(&self, found: &Found<'_, '_>, list: &str, word: String) -> Value {
+        let items = found.container.get(list).map_or(&[][..], Node::items);
+        let quoted = |item: &Node<'_>| self.tree.text[item.span.clone()].starts_with(['"', '\'']);
+        if items.last().is_some_and(quoted) { Value::Quoted(word) } else { Value::Text(word) }
+    }
+
+    /// Sets a key to a string: nothing to do, another value, or a new key.
+    fn scalar(&mut self, map: &Path, names: &[&str], key: &'static str, value: &str) -> Result<(), Refusal> {
+        let mut path = map.clone();
+        path.push(Seg::Key(key.to_owned()));
+        let at = pointer(&[names, &[key]].concat());
+        match self.tree.at(&path) {
+            Some(node) if node.text() == Some(value) => Ok(()),
+            Some(_) => self.set(path, at, value),
+            None => {
+                self.undo.placed.insert(at.clone(), value.to_owned());
+                self.undo.created.push(at);
+                self.ops.push(Op::Add { map: map.clone(), entries: vec![(key, Value::text(value))] });
+                Ok(())
+            }
+        }
+    }
+
+    fn set(&mut self, path: Path, at: String, value: &str) -> Result<(), Refusal> {
+        let span = self.tree.one_line_scalar(&path)?;
+        let Some(Kind::Scalar { style, .. }) = self.tree.at(&path).map(|node| &node.kind) else { return Ok(()) };
+        let text = spell::scalar(value, *style);
+        self.undo.displaced.insert(at.clone(), self.tree.text[span].to_owned());
+        self.undo.placed.insert(at, value.to_owned());
+        self.ops.push(Op::Set { at: path, text });
+        Ok(())
+    }
+
+    /// Adds an item that has our volume's name to a list, which is made where it is missing.
+    fn named_item(&mut self, map: &Path, names: &[&str], key: &'static str, item: Vec<(&'static str, Value)>) {
+        let mut list = map.clone();
+        list.push(Seg::Key(key.to_owned()));
+        let at = pointer(&[names, &[key]].concat());
+        self.undo.created.push(pointer(&[names, &[key, VOLUME]].concat()));
+        if self.collection(&list, &at) {
+            self.ops.push(Op::Push { list, item: Value::Map(item) });
+        } else {
+            self.ops.push(Op::Add { map: map.clone(), entries: vec![(key, Value::List(vec![Value::Map(item)]))] });
+        }
+    }
+
+    /// Notes how a collection stood before: there, null in some spelling, or missing. Says whether its key is there.
+    fn collection(&mut self, path: &Path, at: &str) -> bool {
+        if let Some(null) = self.tree.spelled_null(path) {
+            self.undo.displaced.insert(at.to_owned(), self.tree.text[null].to_owned());
+        }
+        let there = self.tree.at(path).is_some();
+        if !there {
+            self.undo.created.push(at.to_owned());
+        }
+        there
+    }
+
+    /// The uid, where the manifest fixes one, and our annotations, which carry the record of all the rest.
+    fn metadata(&mut self, wanted: &Wanted) -> Result<(), Refusal> {
+        let metadata = vec![Seg::Key("metadata".into())];
+        let uid = self.tree.root.get("metadata").and_then(|metadata| metadata.get("uid"));
+        if let Some(uid) = uid.and_then(Node::text).filter(|uid| !uid.is_empty()) {
+            let ours = new_uid(uid, wanted);
+            self.scalar(&metadata, &["metadata"], "uid", &ours)?;
+        }
+        let mut annotations = metadata.clone();
+        annotations.push(Seg::Key("annotations".into()));
+        let there = self.collection(&annotations, "/metadata/annotations");
+        let entries = vec![
+            (REVISION, Value::Quoted(wanted.revision.clone())),
+            (GENERATION, Value::Quoted(wanted.generation.to_string())),
+            (UNDO, Value::Quoted(self.undo.to_line())),
+        ];
+        self.ops.push(if there {
+            Op::Add { map: annotations, entries }
+        } else {
+            Op::Add { map: metadata, entries: vec![("annotations", Value::Map(entries))] }
+        });
+        Ok(())
+    }
+}
+
+/// Another uid for every commit: with a fixed one the kubelet does not see that anything changed.
+fn new_uid(old: &str, wanted: &Wanted) -> String {
+    let mut hash = Sha256::new();
+    for part in [old, &wanted.revision, &wanted.generation.to_string()] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}

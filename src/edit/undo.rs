@@ -1,0 +1,94 @@
+//! The record in the manifest that says how to take our edit out again, without any state file.
+//!
+//! One line of JSON in the annotation `schedpatch.io/undo`. Paths are like JSON pointers, but children of lists go by
+//! their name (`kube-scheduler`) or flag (`--config`), so that they still hold after somebody else has edited the file.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::flags;
+use super::tree::{Kind, Node, Path, Seg, Tree};
+
+/// The format that this program writes and reads.
+const VERSION: u32 = 1;
+
+/// What we displaced, created and wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Undo {
+    v: u32,
+    /// The exact text that stood at a path before.
+    pub displaced: BTreeMap<String, String>,
+    /// Entries, items and collections that were not there before.
+    pub created: Vec<String>,
+    /// The value that we wrote at a path. A value that differs by now is somebody else's and stays.
+    pub placed: BTreeMap<String, String>,
+}
+
+impl Undo {
+    pub fn new() -> Self {
+        Self { v: VERSION, displaced: BTreeMap::new(), created: Vec::new(), placed: BTreeMap::new() }
+    }
+
+    /// One line of printable ASCII.
+    pub fn to_line(&self) -> String {
+        let json = serde_json::to_string(self).unwrap_or_default();
+        let mut line = String::with_capacity(json.len());
+        for character in json.chars() {
+            if character.is_ascii() {
+                line.push(character);
+            } else {
+                let mut units = [0; 2];
+                for unit in character.encode_utf16(&mut units) {
+                    line.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+        }
+        line
+    }
+
+    /// Reads a record, or says why it cannot be used.
+    pub fn from_line(line: &str) -> Result<Self, String> {
+        let undo: Self = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        if undo.v == VERSION { Ok(undo) } else { Err(format!("its version is {}, this program reads {VERSION}", undo.v)) }
+    }
+}
+
+/// Writes a path: `/spec/containers/kube-scheduler/command/--config`.
+pub(crate) fn pointer(segments: &[&str]) -> String {
+    segments.iter().map(|segment| format!("/{}", segment.replace('~', "~0").replace('/', "~1"))).collect()
+}
+
+/// Finds the place that a pointer names in the document as it is now.
+pub(crate) fn resolve(tree: &Tree<'_>, pointer: &str) -> Option<Path> {
+    let mut node = &tree.root;
+    let mut path = Path::new();
+    for segment in pointer.strip_prefix('/')?.split('/') {
+        let segment = segment.replace("~1", "/").replace("~0", "~");
+        let (seg, child) = match &node.kind {
+            Kind::Map(_) => (Seg::Key(segment.clone()), node.get(&segment)?),
+            Kind::List(items) => {
+                let index = named_item(items, &segment)?;
+                (Seg::Index(index), items.get(index)?)
+            }
+            _ => return None,
+        };
+        path.push(seg);
+        node = child;
+    }
+    Some(path)
+}
+
+/// The item of this name; of several flags the last, and of a flag in two words the one with its value.
+fn named_item(items: &[Node<'_>], name: &str) -> Option<usize> {
+    if name.starts_with('-') {
+        let index = items.iter().rposition(|item| item.text().is_some_and(|word| is_flag(word, name)))?;
+        return Some(if items[index].text() == Some(name) { index + 1 } else { index });
+    }
+    items.iter().position(|item| item.get("name").and_then(Node::text) == Some(name))
+}
+
+fn is_flag(word: &str, name: &str) -> bool {
+    flags::split(word).map(|(name, _)| name) == flags::split(name).map(|(name, _)| name)
+}

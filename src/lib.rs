@@ -1,0 +1,2 @@
+//! schedpatch
+pub mod edit;
