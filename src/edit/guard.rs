@@ -42,12 +42,17 @@ fn odd_line_break(text: &str) -> Option<usize> {
     })
 }
 
-/// A text that could not be read: if it is a template, that is the better reason.
+/// A text that could not be read: that it is a template, or has a tab at that place, is the better reason.
 pub(crate) fn explain_unreadable(text: &str, refusal: Refusal) -> Refusal {
-    text.lines()
-        .enumerate()
-        .find(|(_, line)| !line.trim_start().starts_with('#') && TEMPLATE_MARKS.iter().any(|mark| line.contains(mark)))
-        .map_or(refusal, |(index, _)| template(index + 1))
+    let is_template =
+        |line: &str| !line.trim_start().starts_with('#') && TEMPLATE_MARKS.iter().any(|mark| line.contains(mark));
+    if let Some(index) = text.lines().position(is_template) {
+        return template(index + 1);
+    }
+    match refusal.line {
+        Some(line) if text.lines().nth(line.saturating_sub(1)).is_some_and(|text| text.contains('\t')) => tab(line),
+        _ => refusal,
+    }
 }
 
 /// Refuses what only the tree shows: tabs between tokens, and templates that happen to read as YAML.
@@ -67,11 +72,14 @@ pub(crate) fn after_reading(tree: &Tree<'_>) -> Result<(), Refusal> {
         scalar_spans(&tree.root, |_| true, &mut strings);
         let mut tabs = text.match_indices('\t').map(|(at, _)| at);
         if let Some(at) = tabs.find(|at| !within(&tree.comments, *at) && !within(&strings, *at)) {
-            let message = "a tab stands between values, where YAML wants spaces";
-            return Err(Refusal::at_line(Rule::Tab, tree.line(at), message));
+            return Err(tab(tree.line(at)));
         }
     }
     Ok(())
+}
+
+fn tab(line: usize) -> Refusal {
+    Refusal::at_line(Rule::Tab, line, "a tab stands between values, where YAML wants spaces")
 }
 
 fn template(line: usize) -> Refusal {

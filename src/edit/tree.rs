@@ -145,7 +145,7 @@ impl<'a> Tree<'a> {
         }
         match builder.root {
             Some(root) => Ok(Self { text, root, comments: builder.comments }),
-            None => Err(Refusal::new(Rule::NotAPod, "the file is empty")),
+            None => Err(Refusal::at_line(Rule::NotAPod, 1, "the file is empty")),
         }
     }
 

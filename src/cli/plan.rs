@@ -1,0 +1,172 @@
+//! `schedpatch plan`: say what must change, change nothing.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use clap::builder::PossibleValuesParser;
+
+use crate::finding::Finding;
+use crate::observe;
+use crate::plan::{self, Colour, Direction, Plan};
+use crate::platform;
+use crate::settings::Settings;
+
+/// Exit code of `--check` when something must change.
+const CHANGES: u8 = 3;
+
+const EXAMPLES: &str = "\
+Examples:
+  What would change on this node for the configuration in ./scheduler?
+    schedpatch plan --source ./scheduler
+
+  The same for a host that is mounted elsewhere, for a script:
+    schedpatch plan --host-root /host --source /config -o json
+
+  How is it taken out again?
+    schedpatch plan --restore
+
+  Is this node up to date? (exit 0: yes, 3: no, 1: cannot tell)
+    schedpatch plan --source ./scheduler --check
+
+Exit codes: 0 planned, 1 failed, 2 wrong usage, 3 --check found changes.";
+
+/// Say exactly what must change on this host and why, as a diff; nothing is written
+///
+/// Finds the scheduler's static pod, composes the configuration from the sources, and prints each file that would
+/// change. Needs no cluster, and no rights but to read the files.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Root of the host's file tree
+    #[arg(long, value_name = "DIR", default_value = "/", env = "SCHEDPATCH_HOST_ROOT")]
+    host_root: PathBuf,
+
+    /// Directory with your KubeSchedulerConfiguration, for example a mounted ConfigMap; may be given several times
+    #[arg(long = "source", value_name = "DIR", value_delimiter = ',', env = "SCHEDPATCH_SOURCE", required_unless_present = "restore")]
+    sources: Vec<PathBuf>,
+
+    /// How this host runs its scheduler
+    #[arg(long, value_name = "NAME", default_value = "auto", env = "SCHEDPATCH_PLATFORM", value_parser = platform_names())]
+    platform: String,
+
+    /// The manifest to edit, where several could be meant; the path is the host's own
+    #[arg(long, value_name = "FILE", env = "SCHEDPATCH_TARGET", value_parser = host_path)]
+    target: Option<String>,
+
+    /// The kubelet's staticPodPath, where it is not the platform's usual one
+    #[arg(long, value_name = "DIR", env = "SCHEDPATCH_MANIFEST_DIR", value_parser = host_path)]
+    manifest_dir: Option<String>,
+
+    /// Directory on the host where schedpatch keeps everything of its own
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/schedpatch", env = "SCHEDPATCH_STATE_DIR", value_parser = plain_host_path)]
+    state_dir: String,
+
+    /// Release of the scheduler, where the tag of its image does not tell
+    #[arg(long, value_name = "VERSION", env = "SCHEDPATCH_SCHEDULER_VERSION")]
+    scheduler_version: Option<String>,
+
+    /// Plan the inverse: take out what schedpatch put in
+    #[arg(long)]
+    restore: bool,
+
+    /// Exit with 3 if something must change
+    #[arg(long)]
+    check: bool,
+
+    /// Form of the answer
+    #[arg(short, long, value_name = "FORM", default_value = "text", value_enum)]
+    output: Output,
+
+    /// When to colour the text
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_enum)]
+    color: When,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Output {
+    /// For people
+    Text,
+    /// One document for machines, printed on errors too
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum When {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    Always,
+    Never,
+}
+
+impl Args {
+    pub(super) fn run(self) -> ExitCode {
+        let Self { host_root, sources, platform, target, manifest_dir, state_dir, scheduler_version, restore, check, output, color } = self;
+        let direction = if restore { Direction::Restore } else { Direction::Apply };
+        let sources = if restore { Vec::new() } else { sources };
+        let platform = (platform != "auto").then_some(platform);
+        let settings = Settings { host_root, sources, platform, target, manifest_dir, state_dir, scheduler_version };
+        let plan = match observe::take_snapshot(&settings) {
+            Ok(snapshot) => plan::make(&snapshot, &settings, direction),
+            Err(finding) => Plan::failed(vec![finding]),
+        };
+        let text = match output {
+            Output::Text => plan::show(&plan, color.resolve()),
+            Output::Json => json(&plan),
+        };
+        if let Err(error) = io::stdout().write_all(text.as_bytes()) {
+            // a reader that went away (`| head`) is no failure of the plan
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                return ExitCode::FAILURE;
+            }
+        }
+        if plan.has_errors() {
+            ExitCode::FAILURE
+        } else if check && !plan.steps.is_empty() {
+            ExitCode::from(CHANGES)
+        } else {
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn json(plan: &Plan) -> String {
+    let failed = |error| Plan::failed(vec![Finding::error("json", format!("cannot write the plan as JSON: {error}"), "use -o text")]);
+    let text = plan.to_json().or_else(|error| failed(error).to_json());
+    text.unwrap_or_default() + "\n"
+}
+
+impl When {
+    fn resolve(self) -> Colour {
+        let on = match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto => io::stdout().is_terminal() && !no_color(),
+        };
+        if on { Colour::On } else { Colour::Off }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the command line is where the environment is read")]
+fn no_color() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
+fn platform_names() -> PossibleValuesParser {
+    let names = platform::ALL.iter().map(|platform| platform.id);
+    PossibleValuesParser::new(["auto"].into_iter().chain(names))
+}
+
+/// A path as the host sees it: absolute, so that it means the same wherever the host's root is mounted.
+fn host_path(text: &str) -> Result<String, String> {
+    let clean = text.len() > 1 && text.starts_with('/') && !text.split('/').any(|part| part == ".." || part == ".");
+    if clean { Ok(text.trim_end_matches('/').to_owned()) } else { Err("give an absolute path without . and ..".to_owned()) }
+}
+
+/// A path that needs no quoting in any of the files that it is written to.
+fn plain_host_path(text: &str) -> Result<String, String> {
+    let path = host_path(text)?;
+    let plain = path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte));
+    if plain { Ok(path) } else { Err("use only letters, digits, / . _ and -".to_owned()) }
+}

@@ -1,0 +1,117 @@
+//! Which kube-scheduler runs here, and which configuration it accepts.
+
+use std::fmt;
+
+use crate::finding::Finding;
+
+/// API group of the configuration.
+pub(crate) const GROUP: &str = "kubescheduler.config.k8s.io";
+
+/// Before this minor version of Kubernetes 1 nothing is edited.
+const OLDEST_MINOR: u32 = 22;
+
+/// Which releases accept which version of the configuration: name, first minor, last minor. Oldest first.
+const ACCEPTED: [(&str, u32, u32); 4] =
+    [("v1beta1", 19, 22), ("v1beta2", 22, 27), ("v1beta3", 23, 28), ("v1", 25, u32::MAX)];
+
+/// A release of kube-scheduler, to the minor version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    minor: u32,
+}
+
+/// A version and where it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownVersion {
+    /// The version
+    pub version: Version,
+    /// The whole text it was read from, as `v1.31.4`
+    pub text: String,
+    /// Where it was read, in words
+    pub from: String,
+}
+
+impl Version {
+    /// Reads `1.31`, `v1.31.4`, `v1.31.4-rke2r1-build20241212`, `v1.28.3_coreos.0`; nothing else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let rest = text.strip_prefix('v').unwrap_or(text).strip_prefix("1.")?;
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let minor = rest[..digits].parse().ok()?;
+        let suffix = &rest[digits..];
+        (suffix.is_empty() || suffix.starts_with(['.', '-', '_', '+'])).then_some(Self { minor })
+    }
+
+    /// The versions of the configuration that this release accepts, oldest first.
+    pub fn accepted(self) -> Vec<&'static str> {
+        let fits = |(_, first, last): &&(&str, u32, u32)| (*first..=*last).contains(&self.minor);
+        ACCEPTED.iter().filter(fits).map(|(name, ..)| *name).collect()
+    }
+
+    /// Refuses releases from before the configuration had its present form.
+    fn supported(self) -> Result<Self, Finding> {
+        if self.minor >= OLDEST_MINOR {
+            return Ok(self);
+        }
+        let message = format!("kube-scheduler {self} is too old: 1.{OLDEST_MINOR} is the oldest that is supported");
+        Err(Finding::error("too-old", message, "upgrade the cluster first"))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1.{}", self.minor)
+    }
+}
+
+/// Finds the version: as it was given, else from the tag of the image.
+pub fn find(given: Option<&str>, image: &str) -> Result<KnownVersion, Finding> {
+    let way_out = "say which release it is: --scheduler-version v1.NN.P";
+    if let Some(given) = given {
+        let version = Version::parse(given)
+            .ok_or_else(|| Finding::error("scheduler-version", format!("{given:?} is no release of Kubernetes"), way_out))?;
+        return Ok(KnownVersion { version: version.supported()?, text: given.to_owned(), from: "--scheduler-version".to_owned() });
+    }
+    let unknown = |why: String| Finding::error("scheduler-version", why, way_out);
+    let name = image.split('@').next().unwrap_or_default();
+    let tag = name.rsplit('/').next().and_then(|last| last.split_once(':')).map(|(_, tag)| tag);
+    let Some(tag) = tag else {
+        return Err(unknown(format!("the image {image:?} has no tag, so the scheduler's version is unknown")));
+    };
+    let version = Version::parse(tag)
+        .ok_or_else(|| unknown(format!("the tag of the image {image:?} does not tell the scheduler's version")))?;
+    Ok(KnownVersion { version: version.supported()?, text: tag.to_owned(), from: format!("tag of the image {image}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_of_all_distributions_are_read() {
+        for (tag, minor) in [
+            ("v1.31.4", Some(31)),
+            ("1.29", Some(29)),
+            ("v1.31.4-rke2r1-build20241212", Some(31)),
+            ("v1.30.2_coreos.0", Some(30)),
+            ("v1.36.0+abc", Some(36)),
+            ("v0.29.7", None),
+            ("latest", None),
+            ("v1.x", None),
+            ("v1.", None),
+            ("v1.31rc1", None),
+        ] {
+            assert_eq!(Version::parse(tag).map(|version| version.minor), minor, "{tag}");
+        }
+    }
+
+    #[test]
+    fn every_release_accepts_what_its_source_says() {
+        let accepted = |minor| Version { minor }.accepted();
+        assert_eq!(accepted(22), ["v1beta1", "v1beta2"]);
+        assert_eq!(accepted(23), ["v1beta2", "v1beta3"]);
+        assert_eq!(accepted(25), ["v1beta2", "v1beta3", "v1"]);
+        assert_eq!(accepted(28), ["v1beta3", "v1"]);
+        assert_eq!(accepted(29), ["v1"]);
+        assert_eq!(accepted(36), ["v1"]);
+    }
+}

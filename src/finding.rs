@@ -1,0 +1,68 @@
+//! What a stage has to tell a person: one shape for refusals, lint results and warnings.
+
+use serde::Serialize;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Nothing is planned.
+    Error,
+    /// Goes on, but somebody should know.
+    Warning,
+    /// Good to know.
+    Info,
+}
+
+/// One thing that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// How bad it is
+    pub level: Level,
+    /// Stable name of the rule
+    pub rule: &'static str,
+    /// The file it is about, as the host sees it
+    pub file: Option<String>,
+    /// The line, from 1
+    pub line: Option<usize>,
+    /// What was found, in words
+    pub message: String,
+    /// What a person can do about it
+    pub way_out: String,
+}
+
+impl Finding {
+    /// A finding that stops the plan.
+    pub fn error(rule: &'static str, message: impl Into<String>, way_out: impl Into<String>) -> Self {
+        Self { level: Level::Error, rule, file: None, line: None, message: message.into(), way_out: way_out.into() }
+    }
+
+    /// A finding that does not.
+    pub fn warning(rule: &'static str, message: impl Into<String>, way_out: impl Into<String>) -> Self {
+        Self { level: Level::Warning, ..Self::error(rule, message, way_out) }
+    }
+
+    /// A finding that is only told.
+    pub fn info(rule: &'static str, message: impl Into<String>, way_out: impl Into<String>) -> Self {
+        Self { level: Level::Info, ..Self::error(rule, message, way_out) }
+    }
+
+    /// About this file.
+    #[must_use]
+    pub fn in_file(self, file: impl Into<String>) -> Self {
+        Self { file: Some(file.into()), ..self }
+    }
+
+    /// At this line.
+    #[must_use]
+    pub fn at_line(self, line: Option<usize>) -> Self {
+        Self { line, ..self }
+    }
+}
+
+impl From<crate::edit::Refusal> for Finding {
+    fn from(refusal: crate::edit::Refusal) -> Self {
+        Self::error(refusal.rule.name(), refusal.message, refusal.rule.way_out()).at_line(refusal.line)
+    }
+}

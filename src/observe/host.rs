@@ -1,0 +1,68 @@
+//! The host's files as the host itself would find them, read beneath a root that may be mounted anywhere.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// As many links as Linux follows.
+const MAX_LINKS: usize = 40;
+
+/// The root of a host's file tree: `/`, or wherever it is mounted.
+#[derive(Clone, Debug)]
+pub struct HostRoot(PathBuf);
+
+impl HostRoot {
+    /// A root; nothing is opened yet.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self(root.into())
+    }
+
+    /// Where a host path is in our own file tree. Links are followed as the host would: an absolute one begins at the
+    /// root again, and `..` stops there, so no link leads out.
+    pub fn resolve(&self, path: &str) -> io::Result<PathBuf> {
+        let mut pending: Vec<OsString> = parts(Path::new(path)).rev().map(OsStr::to_owned).collect();
+        let mut inside = PathBuf::new();
+        let mut links = 0;
+        while let Some(part) = pending.pop() {
+            if part == ".." {
+                inside.pop();
+                continue;
+            }
+            let here = self.0.join(&inside).join(&part);
+            if !fs::symlink_metadata(&here)?.is_symlink() {
+                inside.push(part);
+                continue;
+            }
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(io::Error::other("too many symbolic links"));
+            }
+            let to = fs::read_link(&here)?;
+            if to.is_absolute() {
+                inside.clear();
+            }
+            pending.extend(parts(&to).rev().map(OsStr::to_owned));
+        }
+        Ok(self.0.join(inside))
+    }
+
+    /// Whether something is there, whoever may read it.
+    pub fn exists(&self, path: &str) -> bool {
+        self.resolve(path).is_ok()
+    }
+
+    /// A small text file, if it is there and readable.
+    pub fn text(&self, path: &str) -> Option<String> {
+        fs::read_to_string(self.resolve(path).ok()?).ok()
+    }
+}
+
+/// Names and `..` of a path; the root and `.` are left out.
+fn parts(path: &Path) -> impl DoubleEndedIterator<Item = &OsStr> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name),
+        Component::ParentDir => Some(OsStr::new("..")),
+        _ => None,
+    })
+}

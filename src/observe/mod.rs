@@ -1,0 +1,115 @@
+//! Stage 1: what is there now. Reads only, and everything in one go: the plan is made from this and nothing else.
+
+mod host;
+mod manifests;
+mod sources;
+mod state;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use host::HostRoot;
+pub use manifests::ManifestFile;
+pub use sources::Source;
+pub use state::State;
+
+use crate::finding::Finding;
+use crate::platform::{self, Marker, Target};
+use crate::settings::Settings;
+
+/// Everything that a plan is made from.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// What shows the platform, and the manifests
+    pub facts: HostFacts,
+    /// What the user wants
+    pub sources: Vec<Source>,
+    /// What we did before
+    pub state: State,
+}
+
+/// What the host shows about itself.
+#[derive(Debug, Default)]
+pub struct HostFacts {
+    paths: BTreeSet<&'static str>,
+    texts: BTreeMap<&'static str, String>,
+    manifests: BTreeMap<String, Option<Vec<ManifestFile>>>,
+    override_dir: Option<String>,
+}
+
+impl HostFacts {
+    /// Whether a marker's path is there.
+    pub fn has(&self, path: &str) -> bool {
+        self.paths.contains(path)
+    }
+
+    /// Whether a marker's file has exactly this line, in quotes or not.
+    pub fn has_line(&self, path: &str, line: &str) -> bool {
+        self.texts.get(path).is_some_and(|text| text.lines().any(|own| own.trim().replace(['"', '\''], "") == line))
+    }
+
+    /// The first file that names kube-scheduler in this directory, or in the one that was given instead.
+    pub fn scheduler_in(&self, dir: &str) -> Option<&str> {
+        let files = self.manifests_in(dir)?;
+        files.iter().find(|file| file.names_scheduler()).map(|file| file.path.as_str())
+    }
+
+    /// The files of a platform's manifest directory, or of the one that was given instead; `None` if it is not there.
+    pub fn manifests_in(&self, dir: &str) -> Option<&[ManifestFile]> {
+        self.manifests.get(self.manifest_dir(dir))?.as_deref()
+    }
+
+    /// The manifest directory that counts.
+    pub fn manifest_dir<'a>(&'a self, dir: &'a str) -> &'a str {
+        self.override_dir.as_deref().unwrap_or(dir)
+    }
+
+    /// Every manifest directory that was looked at.
+    pub fn manifest_dirs(&self) -> impl Iterator<Item = &str> {
+        self.manifests.keys().map(String::as_str)
+    }
+}
+
+/// Looks at the host and at the sources.
+pub fn take_snapshot(settings: &Settings) -> Result<Snapshot, Finding> {
+    let root = HostRoot::new(&settings.host_root);
+    root.resolve("/").and_then(std::fs::read_dir).map_err(|error| {
+        let message = format!("cannot read the host root: {error}");
+        Finding::error("host-root", message, "give the host's root directory with --host-root DIR").in_file(settings.host_root.display().to_string())
+    })?;
+    let mut facts = HostFacts { override_dir: settings.manifest_dir(), ..HostFacts::default() };
+    for marker in platform::ALL.iter().flat_map(|platform| platform.markers) {
+        match marker {
+            Marker::Path(path) => {
+                if root.exists(path) {
+                    facts.paths.insert(path);
+                }
+            }
+            Marker::Line(path, _) => {
+                if let Some(text) = root.text(path) {
+                    facts.texts.insert(path, text);
+                }
+            }
+            Marker::SchedulerIn(_) => {}
+        }
+    }
+    for dir in manifest_dirs(settings) {
+        let files = manifests::read_dir(&root, &dir)?;
+        facts.manifests.insert(dir, files);
+    }
+    let sources = settings.sources.iter().map(|dir| sources::read(dir)).collect::<Result<_, _>>()?;
+    Ok(Snapshot { facts, sources, state: state::read(&root, &settings.state_dir)? })
+}
+
+/// The directories to look into: the given one, else those of all platforms.
+fn manifest_dirs(settings: &Settings) -> BTreeSet<String> {
+    if let Some(dir) = settings.manifest_dir() {
+        return BTreeSet::from([dir]);
+    }
+    platform::ALL
+        .iter()
+        .filter_map(|platform| match platform.target {
+            Target::StaticPod { dir } => Some(dir.to_owned()),
+            Target::Refused { .. } => None,
+        })
+        .collect()
+}

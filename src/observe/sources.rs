@@ -1,0 +1,56 @@
+//! What the user wants: the files of each `--source` directory, as one set that is never half old.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::finding::Finding;
+
+/// A ConfigMap holds no more than this; a directory that does is not one.
+const MAX_BYTES: u64 = 10 * 1024 * 1024;
+
+/// The files of one source directory by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// The directory, as given
+    pub dir: String,
+    /// Name and content of every file
+    pub files: BTreeMap<String, Vec<u8>>,
+}
+
+/// Reads a source directory: a mounted ConfigMap (through its `..data`, resolved once) or plain files.
+pub(super) fn read(dir: &Path) -> Result<Source, Finding> {
+    let shown = dir.display().to_string();
+    let failed = |file: &Path, error: &io::Error| {
+        let way_out = "give a directory that holds your KubeSchedulerConfiguration, for example a mounted ConfigMap";
+        Finding::error("source-unreadable", format!("cannot read the source: {error}"), way_out).in_file(file.display().to_string())
+    };
+    let real = one_version(dir).map_err(|error| failed(dir, &error))?;
+    let mut files = BTreeMap::new();
+    let mut total = 0;
+    for entry in fs::read_dir(&real).map_err(|error| failed(dir, &error))? {
+        let path = entry.map_err(|error| failed(dir, &error))?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|name| !name.starts_with('.')) else { continue };
+        let shown_path = dir.join(name);
+        let metadata = fs::metadata(&path).map_err(|error| failed(&shown_path, &error))?;
+        if !metadata.is_file() {
+            continue;
+        }
+        total += metadata.len();
+        if total > MAX_BYTES {
+            let error = io::Error::other("more than 10 MiB in all");
+            return Err(failed(&shown_path, &error));
+        }
+        files.insert(name.to_owned(), fs::read(&path).map_err(|error| failed(&shown_path, &error))?);
+    }
+    Ok(Source { dir: shown, files })
+}
+
+/// The directory that `..data` points to now, or the directory itself where there is none.
+fn one_version(dir: &Path) -> io::Result<PathBuf> {
+    match fs::canonicalize(dir.join("..data")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => fs::canonicalize(dir),
+        resolved => resolved,
+    }
+}

@@ -1,0 +1,233 @@
+//! Stage 2: what must change. Pure and deterministic: the same snapshot gives the same plan, and an up-to-date host gives none.
+
+mod diff;
+mod json;
+mod show;
+mod target;
+
+use std::collections::BTreeMap;
+
+pub use show::{Colour, show};
+
+use crate::compose::{self, Composed, KnownVersion, Origin};
+use crate::edit::{self, Refusal, SchedulerPod, Wanted};
+use crate::finding::{Finding, Level};
+use crate::observe::{ManifestFile, Snapshot};
+use crate::platform::{self, Detected, Target as Place};
+use crate::revision::{Content, Digest};
+use crate::settings::Settings;
+
+/// Files of a revision are read by a scheduler that may run as another user.
+const REVISION_FILE_MODE: u32 = 0o644;
+
+/// Put ours in, or take it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Towards what the sources say
+    Apply,
+    /// Back to the target without ours
+    Restore,
+}
+
+/// What must change, or why nothing can be said. Errors are among the findings; a plan with errors has no steps.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Public name of the platform
+    pub platform: Option<&'static str>,
+    /// Why we think so
+    pub evidence: Vec<String>,
+    /// The scheduler's version and where it was read
+    pub scheduler: Option<KnownVersion>,
+    /// Identity of the raw sources
+    pub digest: Option<Digest>,
+    /// Identity of what is written
+    pub revision: Option<String>,
+    /// The generation that the manifest has once the plan is carried out
+    pub generation: Option<u64>,
+    /// Errors, warnings and notes
+    pub findings: Vec<Finding>,
+    /// Which part of the configuration came from where
+    pub origins: Vec<Origin>,
+    /// What to do, in order
+    pub steps: Vec<Step>,
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepKind {
+    /// Writes a file of a revision, which nothing refers to yet
+    WriteFile,
+    /// Replaces the target in one rename
+    ReplaceTarget,
+}
+
+/// One change of one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What it does
+    pub kind: StepKind,
+    /// The file, as the host sees it
+    pub path: String,
+    /// Its permission bits
+    pub mode: u32,
+    /// In words
+    pub why: String,
+    /// What is there now; `None` for no file, or one whose content does not matter
+    pub before: Option<Vec<u8>>,
+    /// What shall be there
+    pub after: Vec<u8>,
+}
+
+impl Plan {
+    /// A plan that only says what went wrong.
+    pub fn failed(findings: Vec<Finding>) -> Self {
+        Self { findings, ..Self::default() }
+    }
+
+    /// Whether an error is among the findings.
+    pub fn has_errors(&self) -> bool {
+        self.findings.iter().any(|finding| finding.level == Level::Error)
+    }
+}
+
+/// Makes the plan.
+pub fn make(snapshot: &Snapshot, settings: &Settings, direction: Direction) -> Plan {
+    let mut plan = Plan::default();
+    if let Err(errors) = build(&mut plan, snapshot, settings, direction) {
+        plan.findings.extend(errors);
+        plan.steps.clear();
+    }
+    plan.findings.sort_by_key(|finding| finding.level);
+    plan
+}
+
+fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: Direction) -> Result<(), Vec<Finding>> {
+    let one = |finding: Finding| vec![finding];
+    if direction == Direction::Apply {
+        plan.digest = Some(digest(snapshot));
+    }
+    let detected = find_platform(snapshot, settings).map_err(one)?;
+    plan.platform = Some(detected.platform.id);
+    plan.evidence = detected.evidence;
+    let dir = match &detected.platform.target {
+        Place::StaticPod { dir } => snapshot.facts.manifest_dir(dir),
+        Place::Refused { instead } => return Err(one(Finding::error("platform-refused", refusal_message(detected.platform.id), *instead))),
+    };
+    let files = snapshot.facts.manifests_in(dir).ok_or_else(|| one(target::no_dir(dir)))?;
+    let chosen = target::choose(files, settings.target.as_deref(), dir).map_err(one)?;
+    plan.findings.extend(chosen.warnings.iter().cloned());
+    let in_target = |refusal: Refusal| one(Finding::from(refusal).in_file(chosen.file.path.clone()));
+    match direction {
+        Direction::Restore => restore(plan, chosen.file, chosen.text).map_err(in_target),
+        Direction::Apply => {
+            let original = original(&chosen).map_err(in_target)?;
+            let given = settings.scheduler_version.as_deref();
+            let version = compose::find_version(given, &original.image).map_err(|finding| {
+                one(finding.in_file(chosen.file.path.clone()).at_line(Some(chosen.pod.image_line)))
+            })?;
+            plan.scheduler = Some(version.clone());
+            let composed = compose::compose(&snapshot.sources, &original, version.version).map_err(|findings| {
+                findings.into_iter().map(|finding| in_some_file(finding, &chosen.file.path)).collect::<Vec<_>>()
+            })?;
+            let Some(composed) = composed else {
+                plan.findings.push(nothing_wanted());
+                return Ok(());
+            };
+            apply(plan, snapshot, settings, &chosen, composed).map_err(in_target)
+        }
+    }
+}
+
+fn apply(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, chosen: &target::Chosen<'_>, composed: Composed) -> Result<(), Refusal> {
+    let revision = Content { files: &composed.files, image: None, dns_policy: None }.revision();
+    let config_dir = format!("{}/revisions/{revision}", settings.state_dir.trim_end_matches('/'));
+    let files = composed.expanded(&config_dir);
+    let wanted = |generation| Wanted { revision: revision.clone(), generation, config_dir: config_dir.clone(), image: None, dns_policy: None };
+
+    let ours = chosen.pod.ours.as_ref();
+    let unchanged = match ours.filter(|ours| ours.revision == revision) {
+        Some(ours) => edit::patch(chosen.text, &wanted(ours.generation))?.prove()? == chosen.text,
+        None => false,
+    };
+    let standing = ours.map_or(0, |ours| ours.generation);
+    let generation = if unchanged { standing } else { 1 + standing.max(snapshot.state.generation) };
+    plan.steps = revision_steps(files, &config_dir, &snapshot.state.revision_files);
+    if !unchanged {
+        let after = edit::patch(chosen.text, &wanted(generation))?.prove()?;
+        plan.steps.push(replace_target(chosen.file, chosen.text, after, format!("the scheduler shall run revision {revision}")));
+    }
+    plan.revision = Some(revision);
+    plan.generation = Some(generation);
+    plan.origins = composed.origins;
+    plan.findings.extend(composed.findings);
+    Ok(())
+}
+
+/// The scheduler as it is without ours: an edit of ours must not be taken for the target's own will.
+fn original(chosen: &target::Chosen<'_>) -> Result<SchedulerPod, Refusal> {
+    if chosen.pod.ours.is_none() {
+        return Ok(chosen.pod.clone());
+    }
+    edit::read(&edit::unpatch(chosen.text)?.prove()?)
+}
+
+fn restore(plan: &mut Plan, file: &ManifestFile, text: &str) -> Result<(), Refusal> {
+    let after = edit::unpatch(text)?.prove()?;
+    if after == text {
+        let finding = Finding::info("nothing-to-restore", "the manifest carries nothing of schedpatch", "nothing to do");
+        plan.findings.push(finding.in_file(file.path.clone()));
+    } else {
+        plan.steps.push(replace_target(file, text, after, "takes out what schedpatch put in".to_owned()));
+    }
+    Ok(())
+}
+
+fn replace_target(file: &ManifestFile, before: &str, after: String, why: String) -> Step {
+    let (before, after) = (Some(before.as_bytes().to_vec()), after.into_bytes());
+    Step { kind: StepKind::ReplaceTarget, path: file.path.clone(), mode: file.mode, why, before, after }
+}
+
+fn revision_steps(files: BTreeMap<String, Vec<u8>>, dir: &str, there: &BTreeMap<String, Digest>) -> Vec<Step> {
+    let steps = files.into_iter().filter_map(|(name, after)| {
+        let path = format!("{dir}/{name}");
+        let why = match there.get(&path) {
+            Some(digest) if *digest == Digest::of_bytes(&after) => return None,
+            Some(_) => "what is there is not what its revision says",
+            None if name == edit::CONFIG_FILE => "the composed configuration",
+            None => "a file that the sources hold beside it",
+        };
+        Some(Step { kind: StepKind::WriteFile, path, mode: REVISION_FILE_MODE, why: why.to_owned(), before: None, after })
+    });
+    steps.collect()
+}
+
+fn find_platform(snapshot: &Snapshot, settings: &Settings) -> Result<Detected, Finding> {
+    if let Some(id) = &settings.platform {
+        let platform = platform::named(id).ok_or_else(|| {
+            Finding::error("unknown-platform", format!("there is no platform {id:?}"), "see schedpatch plan --help")
+        })?;
+        return Ok(Detected { platform, evidence: vec![format!("--platform {id}")] });
+    }
+    platform::detect(&snapshot.facts)
+}
+
+fn digest(snapshot: &Snapshot) -> Digest {
+    let sources: Vec<_> = snapshot.sources.iter().map(|source| Digest::of_files(&source.files).to_string()).collect();
+    Digest::of_parts(sources.iter().map(String::as_bytes))
+}
+
+fn refusal_message(id: &str) -> String {
+    format!("this host runs {id}, whose scheduler schedpatch does not edit")
+}
+
+fn nothing_wanted() -> Finding {
+    Finding::info(
+        "no-config",
+        "the sources hold no KubeSchedulerConfiguration, so nothing is planned and what stands stays",
+        "put a file with kind: KubeSchedulerConfiguration into the source; schedpatch plan --restore shows how to take ours out",
+    )
+}
+
+fn in_some_file(finding: Finding, file: &str) -> Finding {
+    if finding.file.is_none() { finding.in_file(file) } else { finding }
+}

@@ -1,0 +1,106 @@
+//! A plan for people: who, what, why, and a diff of every file.
+
+use std::fmt::{self, Write as _};
+
+use super::{Plan, Step, StepKind, diff};
+use crate::finding::{Finding, Level};
+
+/// Whether to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// Plain text
+    Off,
+    /// ANSI colours
+    On,
+}
+
+const RED: &str = "31";
+const GREEN: &str = "32";
+const YELLOW: &str = "33";
+const CYAN: &str = "36";
+const BOLD: &str = "1";
+
+impl Colour {
+    fn paint(self, code: &str, text: &str) -> String {
+        match self {
+            Self::On => format!("\x1b[{code}m{text}\x1b[0m"),
+            Self::Off => text.to_owned(),
+        }
+    }
+}
+
+/// The plan as text.
+pub fn show(plan: &Plan, colour: Colour) -> String {
+    let mut out = String::new();
+    // writing to a String cannot fail
+    let _ = write(&mut out, plan, colour);
+    out
+}
+
+fn write(out: &mut String, plan: &Plan, colour: Colour) -> fmt::Result {
+    if let Some(platform) = plan.platform {
+        writeln!(out, "platform    {platform} (seen: {})", plan.evidence.join(", "))?;
+    }
+    if let Some(scheduler) = &plan.scheduler {
+        writeln!(out, "scheduler   {} (from: {})", scheduler.text, scheduler.from)?;
+    }
+    if let (Some(revision), Some(generation)) = (&plan.revision, plan.generation) {
+        writeln!(out, "revision    {revision}, generation {generation}")?;
+    }
+    if let Some(digest) = &plan.digest {
+        writeln!(out, "digest      {digest}")?;
+    }
+    for (index, origin) in plan.origins.iter().enumerate() {
+        let title = if index == 0 { "origins" } else { "" };
+        writeln!(out, "{title:<11} {} ← {}", origin.part, origin.from)?;
+    }
+    for finding in &plan.findings {
+        write_finding(out, finding, colour)?;
+    }
+    for (index, step) in plan.steps.iter().enumerate() {
+        write_step(out, index + 1, step, colour)?;
+    }
+    if plan.has_errors() {
+        writeln!(out, "\n{}", colour.paint(RED, "Nothing is planned."))
+    } else if plan.steps.is_empty() {
+        writeln!(out, "\n{}", colour.paint(GREEN, "Nothing to change."))
+    } else {
+        let files = plan.steps.len();
+        let noun = if files == 1 { "file" } else { "files" };
+        writeln!(out, "\n{}", colour.paint(BOLD, &format!("{files} {noun} to change. Nothing was written.")))
+    }
+}
+
+fn write_finding(out: &mut String, finding: &Finding, colour: Colour) -> fmt::Result {
+    let (word, code) = match finding.level {
+        Level::Error => ("error", RED),
+        Level::Warning => ("warning", YELLOW),
+        Level::Info => ("note", CYAN),
+    };
+    write!(out, "\n{}", colour.paint(code, &format!("{word}[{}]", finding.rule)))?;
+    match (&finding.file, finding.line) {
+        (Some(file), Some(line)) => write!(out, " {file}:{line}")?,
+        (Some(file), None) => write!(out, " {file}")?,
+        (None, _) => {}
+    }
+    writeln!(out, "\n  {}\n  way out: {}", finding.message, finding.way_out)
+}
+
+fn write_step(out: &mut String, number: usize, step: &Step, colour: Colour) -> fmt::Result {
+    let verb = match step.kind {
+        StepKind::WriteFile => "write",
+        StepKind::ReplaceTarget => "replace",
+    };
+    let title = format!("{number}. {verb} {} (mode {:04o})", step.path, step.mode);
+    writeln!(out, "\n{}: {}", colour.paint(BOLD, &title), step.why)?;
+    for line in diff::unified(step).lines() {
+        let code = match line.as_bytes().first() {
+            Some(b'+') => Some(GREEN),
+            Some(b'-') => Some(RED),
+            Some(b'@') => Some(CYAN),
+            _ => None,
+        };
+        writeln!(out, "{}", code.map_or_else(|| line.to_owned(), |code| colour.paint(code, line)))?;
+    }
+    Ok(())
+}

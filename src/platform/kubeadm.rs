@@ -1,0 +1,13 @@
+//! kubeadm: static pods in `/etc/kubernetes/manifests`, flags in `command`, written 0600.
+//!
+//! Detected by a file there that names kube-scheduler. `kubeadm upgrade` writes the file anew.
+//! Upstream: <https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/>
+
+use super::{KUBEADM_FAMILY, KUBEADM_MANIFESTS, Marker, Platform, Target};
+
+pub(super) static PLATFORM: Platform = Platform {
+    id: "kubeadm",
+    family: KUBEADM_FAMILY,
+    markers: &[Marker::SchedulerIn(KUBEADM_MANIFESTS)],
+    target: Target::StaticPod { dir: KUBEADM_MANIFESTS },
+};

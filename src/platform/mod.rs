@@ -1,0 +1,90 @@
+//! Stage 2a: how each distribution runs its scheduler. Pure data; a platform answers questions and performs nothing.
+//!
+//! To add a platform: write its file (what it is, how it is detected, where its scheduler is defined), and put it into
+//! [`ALL`]. Order in [`ALL`] decides between platforms of one family: the more special comes first.
+
+mod detect;
+mod deckhouse;
+mod k0s;
+mod k3s;
+mod kind;
+mod kops;
+mod kubeadm;
+mod kubespray;
+mod managed;
+mod microk8s;
+mod microshift;
+mod minikube;
+mod openshift;
+mod rke2;
+mod talos;
+
+pub use detect::{Detected, detect, named};
+
+/// A distribution.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Platform {
+    /// Public name, as in `--platform`
+    pub id: &'static str,
+    /// Platforms of one family share their paths; finding two families on a host is an error
+    pub family: &'static str,
+    /// Any of these shows it
+    pub markers: &'static [Marker],
+    /// Where the scheduler is defined
+    pub target: Target,
+}
+
+/// Something on the host that shows a platform.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Marker {
+    /// A file or directory of this path
+    Path(&'static str),
+    /// A file of this path with a line that is exactly this
+    Line(&'static str, &'static str),
+    /// A file in this directory (or in `--manifest-dir`) that names kube-scheduler
+    SchedulerIn(&'static str),
+}
+
+/// Where a platform defines its scheduler.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A static pod in this directory
+    StaticPod {
+        /// The kubelet's `staticPodPath`
+        dir: &'static str,
+    },
+    /// Not ours to edit
+    Refused {
+        /// One sentence that says what to do instead
+        instead: &'static str,
+    },
+}
+
+/// Where kubeadm, and all that build on it, keep their static pods.
+const KUBEADM_MANIFESTS: &str = "/etc/kubernetes/manifests";
+
+/// The family of all that use kubeadm's directory.
+const KUBEADM_FAMILY: &str = "kubeadm";
+
+/// Clouds that hide their control plane; they are told apart from everything else by the absence of a scheduler.
+const MANAGED_FAMILY: &str = "managed";
+
+/// Every platform that is known, the more special of a family first.
+pub static ALL: &[&Platform] = &[
+    &talos::PLATFORM,
+    &openshift::PLATFORM,
+    &microshift::PLATFORM,
+    &deckhouse::PLATFORM,
+    &rke2::PLATFORM,
+    &minikube::PLATFORM,
+    &kind::PLATFORM,
+    &kops::PLATFORM,
+    &kubespray::PLATFORM,
+    &kubeadm::PLATFORM,
+    &k3s::PLATFORM,
+    &microk8s::PLATFORM,
+    &k0s::PLATFORM,
+    &managed::EKS,
+    &managed::GKE,
+    &managed::AKS,
+];
