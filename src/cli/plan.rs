@@ -44,7 +44,13 @@ pub(super) struct Args {
     host_root: PathBuf,
 
     /// Directory with your KubeSchedulerConfiguration, for example a mounted ConfigMap; may be given several times
-    #[arg(long = "source", value_name = "DIR", value_delimiter = ',', env = "SCHEDPATCH_SOURCE", required_unless_present = "restore")]
+    #[arg(
+        long = "source",
+        value_name = "DIR",
+        value_delimiter = ',',
+        env = "SCHEDPATCH_SOURCE",
+        required_unless_present = "restore"
+    )]
     sources: Vec<PathBuf>,
 
     /// How this host runs its scheduler
@@ -102,7 +108,19 @@ enum When {
 
 impl Args {
     pub(super) fn run(self) -> ExitCode {
-        let Self { host_root, sources, platform, target, manifest_dir, state_dir, scheduler_version, restore, check, output, color } = self;
+        let Self {
+            host_root,
+            sources,
+            platform,
+            target,
+            manifest_dir,
+            state_dir,
+            scheduler_version,
+            restore,
+            check,
+            output,
+            color,
+        } = self;
         let direction = if restore { Direction::Restore } else { Direction::Apply };
         let sources = if restore { Vec::new() } else { sources };
         let platform = (platform != "auto").then_some(platform);
@@ -132,7 +150,9 @@ impl Args {
 }
 
 fn json(plan: &Plan) -> String {
-    let failed = |error| Plan::failed(vec![Finding::error("json", format!("cannot write the plan as JSON: {error}"), "use -o text")]);
+    let failed = |error| {
+        Plan::failed(vec![Finding::error("json", format!("cannot write the plan as JSON: {error}"), "use -o text")])
+    };
     let text = plan.to_json().or_else(|error| failed(error).to_json());
     text.unwrap_or_default() + "\n"
 }
@@ -161,7 +181,11 @@ fn platform_names() -> PossibleValuesParser {
 /// A path as the host sees it: absolute, so that it means the same wherever the host's root is mounted.
 fn host_path(text: &str) -> Result<String, String> {
     let clean = text.len() > 1 && text.starts_with('/') && !text.split('/').any(|part| part == ".." || part == ".");
-    if clean { Ok(text.trim_end_matches('/').to_owned()) } else { Err("give an absolute path without . and ..".to_owned()) }
+    if clean {
+        Ok(text.trim_end_matches('/').to_owned())
+    } else {
+        Err("give an absolute path without . and ..".to_owned())
+    }
 }
 
 /// A path that needs no quoting in any of the files that it is written to.

@@ -22,7 +22,13 @@ struct Carried {
     default: &'static str,
 }
 
-const fn carried(flag: &'static str, section: Option<&'static str>, field: &'static str, kind: Kind, default: &'static str) -> Carried {
+const fn carried(
+    flag: &'static str,
+    section: Option<&'static str>,
+    field: &'static str,
+    kind: Kind,
+    default: &'static str,
+) -> Carried {
     Carried { flag, section, field, kind, default }
 }
 

@@ -80,7 +80,8 @@ pub fn compose(sources: &[Source], pod: &SchedulerPod, version: Version) -> Resu
     let identity = identity::take(&pod.flags, &mut rest).map_err(|finding| vec![finding])?;
     let mut origins = vec![Origin { part: "apiVersion".to_owned(), from: file.clone() }];
     origins.extend(identity.origins.into_iter().map(|(part, from)| Origin { part, from }));
-    origins.extend(rest.keys().filter_map(Value::as_str).map(|key| Origin { part: key.to_owned(), from: file.clone() }));
+    origins
+        .extend(rest.keys().filter_map(Value::as_str).map(|key| Origin { part: key.to_owned(), from: file.clone() }));
     whole.extend(identity.fields);
     whole.extend(rest);
 
@@ -107,7 +108,8 @@ fn accepted(config: &Config, version: Version) -> Result<(), Finding> {
         accepted.join(", ")
     );
     let newest = accepted.last().copied().unwrap_or("v1");
-    Err(Finding::error("api-version", message, format!("write the configuration as {GROUP}/{newest}")).in_file(config.file.clone()))
+    Err(Finding::error("api-version", message, format!("write the configuration as {GROUP}/{newest}"))
+        .in_file(config.file.clone()))
 }
 
 fn several(first: &Config, second: &Config) -> Finding {
@@ -115,20 +117,33 @@ fn several(first: &Config, second: &Config) -> Finding {
         "{} and {} are both a KubeSchedulerConfiguration; several of them (alternatives, fragments) are not merged yet",
         first.file, second.file
     );
-    Finding::error("not-yet", message, "leave one KubeSchedulerConfiguration in the sources").in_file(second.file.clone())
+    Finding::error("not-yet", message, "leave one KubeSchedulerConfiguration in the sources")
+        .in_file(second.file.clone())
 }
 
 fn existing_config(path: &str) -> Finding {
-    let message = format!("the scheduler has --config={path} already; merging with an existing configuration is not done yet");
-    Finding::error("not-yet", message, "put your extenders into that file by hand, or take --config out of the manifest first")
+    let message =
+        format!("the scheduler has --config={path} already; merging with an existing configuration is not done yet");
+    Finding::error(
+        "not-yet",
+        message,
+        "put your extenders into that file by hand, or take --config out of the manifest first",
+    )
 }
 
 fn policy(flag: &str) -> Finding {
-    let message = format!("the scheduler has --{flag}: a Policy and a configuration file exclude each other, and 1.23 knows no Policy any more");
-    Finding::error("policy", message, "write the Policy's extenders as a KubeSchedulerConfiguration and take the flag out of the manifest")
+    let message = format!(
+        "the scheduler has --{flag}: a Policy and a configuration file exclude each other, and 1.23 knows no Policy any more"
+    );
+    Finding::error(
+        "policy",
+        message,
+        "write the Policy's extenders as a KubeSchedulerConfiguration and take the flag out of the manifest",
+    )
 }
 
 fn name_taken(name: &str) -> Finding {
-    let message = format!("a file named {name} is there already: the composed configuration, or a file of another source");
+    let message =
+        format!("a file named {name} is there already: the composed configuration, or a file of another source");
     Finding::error("name-taken", message, "rename the file")
 }

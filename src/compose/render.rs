@@ -50,7 +50,9 @@ fn list_item(out: &mut String, item: &Value, indent: usize) {
 /// Keys of the configuration are plain words; any other is quoted.
 fn key_text(key: &Value) -> String {
     match key {
-        Value::String(word) if !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphabetic()) && word.len() > 3 => word.clone(),
+        Value::String(word) if !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphabetic()) && word.len() > 3 => {
+            word.clone()
+        }
         Value::String(other) => json(&Value::String(other.clone())),
         other => json(&Value::String(one_line(other))),
     }

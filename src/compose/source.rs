@@ -80,5 +80,9 @@ fn read(name: &str, content: &[u8]) -> Result<Option<(String, Mapping)>, Finding
 
 fn wrong_group(api_version: &str) -> Finding {
     let message = format!("a {KIND} has apiVersion {GROUP}/…, not {api_version:?}");
-    Finding::error("source-kind", message, format!("write apiVersion: {GROUP}/v1 (or a version that your scheduler accepts)"))
+    Finding::error(
+        "source-kind",
+        message,
+        format!("write apiVersion: {GROUP}/v1 (or a version that your scheduler accepts)"),
+    )
 }

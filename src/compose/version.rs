@@ -67,9 +67,14 @@ impl fmt::Display for Version {
 pub fn find(given: Option<&str>, image: &str) -> Result<KnownVersion, Finding> {
     let way_out = "say which release it is: --scheduler-version v1.NN.P";
     if let Some(given) = given {
-        let version = Version::parse(given)
-            .ok_or_else(|| Finding::error("scheduler-version", format!("{given:?} is no release of Kubernetes"), way_out))?;
-        return Ok(KnownVersion { version: version.supported()?, text: given.to_owned(), from: "--scheduler-version".to_owned() });
+        let version = Version::parse(given).ok_or_else(|| {
+            Finding::error("scheduler-version", format!("{given:?} is no release of Kubernetes"), way_out)
+        })?;
+        return Ok(KnownVersion {
+            version: version.supported()?,
+            text: given.to_owned(),
+            from: "--scheduler-version".to_owned(),
+        });
     }
     let unknown = |why: String| Finding::error("scheduler-version", why, way_out);
     let name = image.split('@').next().unwrap_or_default();

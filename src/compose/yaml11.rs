@@ -18,7 +18,9 @@ fn is_ambiguous(word: &str) -> bool {
     matches!(lower.as_str(), "y" | "n" | "yes" | "no" | "on" | "off" | "=" | "<<")
         || (digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit()))
         || ["0b", "0o"].iter().any(|prefix| digits.strip_prefix(prefix).is_some_and(is_number_like))
-        || (digits.contains('_') && digits.starts_with(|c: char| c.is_ascii_digit()) && is_number_like(&digits.replace(['.', 'e', 'x'], "0")))
+        || (digits.contains('_')
+            && digits.starts_with(|c: char| c.is_ascii_digit())
+            && is_number_like(&digits.replace(['.', 'e', 'x'], "0")))
         || is_sexagesimal(digits)
         || is_date(digits)
 }
@@ -29,7 +31,8 @@ fn is_number_like(text: &str) -> bool {
 
 /// `12:30:45`, which YAML 1.1 reads as a number of seconds.
 fn is_sexagesimal(text: &str) -> bool {
-    text.contains(':') && text.split(':').all(|part| (1..=2).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit()))
+    text.contains(':')
+        && text.split(':').all(|part| (1..=2).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// `2001-01-01`, which YAML 1.1 reads as a point in time.
@@ -50,7 +53,9 @@ mod tests {
             assert_eq!(first_ambiguous(&format!("a: 1\nb: {word}\n")), Some((word.to_owned(), 2)));
             assert_eq!(first_ambiguous(&format!("b: \"{word}\"\n")), None);
         }
-        for word in ["true", "5s", "0", "10", "1.5", "0.5", "/etc/x", "127.0.0.1", "http://[::1]:8080", "a_b", "null", "~", "-"] {
+        for word in
+            ["true", "5s", "0", "10", "1.5", "0.5", "/etc/x", "127.0.0.1", "http://[::1]:8080", "a_b", "null", "~", "-"]
+        {
             assert_eq!(first_ambiguous(&format!("b: '' # yes\nc: {word}\n")), None, "{word}");
         }
     }

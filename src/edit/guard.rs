@@ -49,10 +49,13 @@ pub(crate) fn explain_unreadable(text: &str, refusal: Refusal) -> Refusal {
     if let Some(index) = text.lines().position(is_template) {
         return template(index + 1);
     }
-    match refusal.line {
-        Some(line) if text.lines().nth(line.saturating_sub(1)).is_some_and(|text| text.contains('\t')) => tab(line),
-        _ => refusal,
-    }
+    let indented_by_tab = |line: &usize| {
+        let text = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+        text.trim_start_matches(' ').starts_with('\t')
+    };
+    // a reader names the line where the value began, which may be the one before
+    let suspects = refusal.line.map_or(0..=0, |line| line..=line + 1);
+    suspects.into_iter().find(indented_by_tab).map_or(refusal, tab)
 }
 
 /// Refuses what only the tree shows: tabs between tokens, and templates that happen to read as YAML.
@@ -126,7 +129,8 @@ pub(crate) fn no_placeholder_image(tree: &Tree<'_>, node: &Node<'_>) -> Result<(
     let (host, repository) = name.split_once('/').map_or(("", name), |(host, rest)| (host, rest));
     let repository = repository.rsplit_once(':').map_or(repository, |(path, _)| path);
     let bad = |part: &str, upper: bool| {
-        part.chars().any(|c| !(c.is_ascii_alphanumeric() || "._-/:[]".contains(c)) || (!upper && c.is_ascii_uppercase()))
+        part.chars()
+            .any(|c| !(c.is_ascii_alphanumeric() || "._-/:[]".contains(c)) || (!upper && c.is_ascii_uppercase()))
     };
     if repository.is_empty() || bad(host, true) || bad(repository, false) {
         let message = format!("{image:?} is no image that can be pulled: a placeholder?");

@@ -46,7 +46,11 @@ impl Tree<'_> {
                 let steps = self.steps(node);
                 self.below(node.content_end(self.text), &lines(column, steps), path.len()).map(|splice| vec![splice])
             }
-            _ => self.fill(path, |column, steps| lines(column + steps.map, steps)),
+            _ => {
+                let parts: Vec<_> = entries.iter().map(|(key, value)| spell::flow_entry(key, value)).collect();
+                let flow = format!("{{{}}}", parts.join(", "));
+                self.fill(path, &flow, |column, steps| lines(column + steps.map, steps))
+            }
         }
     }
 
@@ -63,34 +67,31 @@ impl Tree<'_> {
                 let lines = spell::block_item(item, column, self.steps(node));
                 self.below(node.content_end(self.text), &lines, path.len()).map(|splice| vec![splice])
             }
-            _ => self.fill(path, |column, steps| spell::block_item(item, column + steps.list, steps)),
+            _ => {
+                let flow = format!("[{}]", spell::flow(item));
+                self.fill(path, &flow, |column, steps| spell::block_item(item, column + steps.list, steps))
+            }
         }
     }
 
-    /// Puts lines under a key whose value is null. A null that is spelled out goes; see [`Tree::spelled_null`].
-    fn fill(&self, path: &Path, lines: impl Fn(usize, Steps) -> Vec<String>) -> Splices {
-        let (entry, parent) = self.entry_at(path).ok_or_else(|| self.odd(0, "is not under a key"))?;
+    /// Puts a collection in place of a null: lines under its key, or one line inside braces. See [`Tree::null`].
+    fn fill(&self, path: &Path, flow: &str, lines: impl Fn(usize, Steps) -> Vec<String>) -> Splices {
+        let (Some((entry, parent)), Some(null)) = (self.entry_at(path), self.null(path)) else {
+            return Err(self.odd(0, "is not under a key"));
+        };
         if parent.flow {
-            return Err(self.odd(entry.key.span.start, "is null inside braces"));
+            return Ok(vec![Splice::replace(null, format!(" {flow}"))]);
         }
         let column = self.column(entry.key.span.start)?;
         let lines = lines(column, self.steps(parent));
-        let mut splices = vec![self.below(entry.value.span.end, &lines, path.len())?];
-        if let Some(null) = self.spelled_null(path) {
-            splices.push(Splice::delete(null));
-        }
-        Ok(splices)
+        Ok(vec![self.below(null.end, &lines, path.len())?, Splice::delete(null)])
     }
 
-    /// The range from the colon to the end of a null that is spelled out, as ` ~` in `annotations: ~`.
-    pub fn spelled_null(&self, path: &[Seg]) -> Option<Range<usize>> {
+    /// The range from the colon to the end of a null, as ` ~` in `annotations: ~`; empty where it is not spelled out.
+    pub fn null(&self, path: &[Seg]) -> Option<Range<usize>> {
         let (entry, _) = self.entry_at(path)?;
-        let value = &entry.value;
-        if !value.is_null() || value.is_unwritten() {
-            return None;
-        }
-        let colon = self.text[entry.key.span.end..value.span.start].find(':')?;
-        Some(entry.key.span.end + colon + 1..value.span.end)
+        let end = entry.value.span.end;
+        self.past_colon(path).filter(|colon| entry.value.is_null() && *colon <= end).map(|colon| colon..end)
     }
 
     /// Where the value of the key at `path` begins: just past its colon.
@@ -105,47 +106,38 @@ impl Tree<'_> {
             return Err(self.odd(0, "is the whole document"));
         };
         let parent = self.editable(parent_path)?;
-        let spans: Vec<Range<usize>> = match &parent.kind {
-            Kind::Map(entries) => {
-                entries.iter().map(|entry| entry.key.span.start..self.end_of_entry(entry, parent.flow)).collect()
-            }
-            Kind::List(items) if parent.flow => items.iter().map(|item| item.span.clone()).collect(),
-            Kind::List(items) => {
-                items.iter().map(|item| self.dash_of(item).map(|dash| dash..item.content_end(self.text))).collect::<Option<_>>()
-                    .ok_or_else(|| self.odd(parent.span.start, "has an item whose dash is on another line"))?
-            }
-            _ => Vec::new(),
-        };
         let index = match last {
-            Seg::Index(index) => Some(*index),
+            Seg::Index(index) => Some(*index).filter(|index| *index < parent.items().len()),
             Seg::Key(key) => parent.entries().iter().position(|entry| entry.key.text() == Some(key)),
         };
-        let Some(index) = index.filter(|index| *index < spans.len()) else {
+        let Some(index) = index else {
             return Err(Refusal::new(Rule::Unproven, "what is to be removed is not there"));
         };
-        if parent.flow { Ok(vec![Splice::delete(flow_cut(&spans, index))]) } else { self.cut_lines(&spans, index) }
+        let cut = if parent.flow { flow_cut(parent, index) } else { self.block_cut(parent, index)? };
+        Ok(vec![Splice::delete(cut)])
     }
 
-    fn end_of_entry(&self, entry: &Entry<'_>, flow: bool) -> usize {
-        let end = if flow { entry.value.span.end } else { entry.value.content_end(self.text) };
-        end.max(entry.key.span.end)
-    }
-
-    /// Deletes the whole lines of one child; the first key of a list item shares its line with the dash, which stays.
-    fn cut_lines(&self, spans: &[Range<usize>], index: usize) -> Splices {
-        let span = &spans[index];
-        let start = line_start(self.text, span.start);
-        if !self.text[start..span.start].bytes().all(|byte| byte == b' ') {
-            let next = spans.get(index + 1).map_or(span.end, |next| next.start);
-            if index == 0 && next > span.end && self.text[span.end..next].trim().is_empty() {
-                return Ok(vec![Splice::delete(span.start..next)]);
+    /// The whole lines of one child; the first key of a list item shares its line with the dash, which stays.
+    fn block_cut(&self, parent: &Node<'_>, index: usize) -> Result<Range<usize>, Refusal> {
+        let (start, end) = match &parent.kind {
+            Kind::List(items) => (self.dash_of(&items[index]), items[index].content_end(self.text)),
+            _ => {
+                let entry = &parent.entries()[index];
+                (Some(entry.key.span.start), entry.value.content_end(self.text).max(entry.key.span.end))
             }
-            return Err(self.odd(span.start, "shares its line with something else"));
+        };
+        let start = start.ok_or_else(|| self.odd(end, "has its dash on another line"))?;
+        let line = line_start(self.text, start);
+        if self.text[line..start].bytes().all(|byte| byte == b' ') {
+            if self.rest_of_line_is_free(end) {
+                return Ok(line..line_end(self.text, end));
+            }
+            return Err(self.odd(end, "is followed by something else on its line"));
         }
-        if !self.rest_of_line_is_free(span.end) {
-            return Err(self.odd(span.end, "is followed by something else on its line"));
+        match parent.entries().get(index + 1).map(|next| next.key.span.start) {
+            Some(next) if index == 0 && self.text[end..next].trim().is_empty() => Ok(start..next),
+            _ => Err(self.odd(start, "shares its line with something else")),
         }
-        Ok(vec![Splice::delete(start..line_end(self.text, span.end))])
     }
 
     fn flow_insert(&self, node: &Node<'_>, first: Option<usize>, last: Option<usize>, text: &[String]) -> Splice {
@@ -191,7 +183,11 @@ impl Tree<'_> {
             };
             if node.decorated {
                 let line = self.line(node.span.start);
-                return Err(Refusal::at_line(Rule::Anchor, line, "an anchor, alias or tag stands on what must be changed"));
+                return Err(Refusal::at_line(
+                    Rule::Anchor,
+                    line,
+                    "an anchor, alias or tag stands on what must be changed",
+                ));
             }
             if let Some(merge) = node.entry("<<") {
                 let line = self.line(merge.key.span.start);
@@ -240,13 +236,11 @@ impl Tree<'_> {
         Ok(dash - line_start(self.text, dash))
     }
 
-    /// The offset of the dash before a list item, if it stands on the item's line with only blanks before it.
+    /// The offset of the dash before a list item, if only blanks stand between them and before the dash on its line.
     fn dash_of(&self, item: &Node<'_>) -> Option<usize> {
-        let start = line_start(self.text, item.span.start);
-        let before = &self.text[start..item.span.start];
-        let indent = before.len() - before.trim_start_matches(' ').len();
-        let rest = before[indent..].strip_prefix('-')?;
-        rest.bytes().all(|byte| byte == b' ').then_some(start + indent)
+        let before = self.text[..item.span.start].trim_end_matches([' ', '\r', '\n']).strip_suffix('-')?;
+        let start = line_start(self.text, before.len());
+        before[start..].bytes().all(|byte| byte == b' ').then_some(before.len())
     }
 
     /// Indentation as the nearest relatives show it, else the file, else the default.
@@ -283,11 +277,18 @@ impl Tree<'_> {
     }
 }
 
-/// What to cut so that child `index` of a flow collection goes with one of its commas.
-fn flow_cut(spans: &[Range<usize>], index: usize) -> Range<usize> {
-    match (index.checked_sub(1).map(|before| &spans[before]), spans.get(index + 1)) {
-        (Some(before), _) => before.end..spans[index].end,
-        (None, Some(after)) => spans[index].start..after.start,
-        (None, None) => spans[index].clone(),
+/// What to cut so that a child of a flow collection goes with one of its commas.
+fn flow_cut(parent: &Node<'_>, index: usize) -> Range<usize> {
+    let span = |index: usize| match &parent.kind {
+        Kind::List(items) => items.get(index).map(|item| item.span.clone()),
+        _ => {
+            parent.entries().get(index).map(|entry| entry.key.span.start..entry.value.span.end.max(entry.key.span.end))
+        }
+    };
+    let own = span(index).unwrap_or_default();
+    match (index.checked_sub(1).and_then(span), span(index + 1)) {
+        (Some(before), _) => before.end..own.end,
+        (None, Some(after)) => own.start..after.start,
+        (None, None) => own,
     }
 }

@@ -76,7 +76,8 @@ pub(crate) fn read_tree(text: &str) -> Result<Tree<'_>, Refusal> {
 /// Finds the one container that runs kube-scheduler.
 pub(crate) fn find<'t, 'a>(tree: &'t Tree<'a>) -> Result<Found<'t, 'a>, Refusal> {
     let root = &tree.root;
-    if root.get("kind").and_then(Node::text) != Some("Pod") || root.get("apiVersion").and_then(Node::text) != Some("v1") {
+    if root.get("kind").and_then(Node::text) != Some("Pod") || root.get("apiVersion").and_then(Node::text) != Some("v1")
+    {
         return Err(Refusal::at_line(Rule::NotAPod, 1, "the document is no v1 Pod"));
     }
     if pod_name(tree).is_none() {
@@ -97,17 +98,35 @@ pub(crate) fn find<'t, 'a>(tree: &'t Tree<'a>) -> Result<Found<'t, 'a>, Refusal>
                 found = Some(Found { container, path, name, commands, words, flags });
             }
             Program::At(_) => {
-                return Err(at_node(tree, container, Rule::SeveralSchedulers, "a second container runs kube-scheduler"));
+                return Err(at_node(
+                    tree,
+                    container,
+                    Rule::SeveralSchedulers,
+                    "a second container runs kube-scheduler",
+                ));
             }
             Program::Behind(by) => wrapped = Some((container, by)),
             Program::Absent => {}
         }
     }
     match (found, wrapped) {
-        (Some(found), _) => Ok(found),
-        (None, Some((container, by))) => {
-            Err(at_node(tree, container, Rule::Wrapper, &format!("kube-scheduler is started through {by:?}, which may change its flags")))
+        (Some(found), _)
+            if containers
+                .iter()
+                .filter(|other| other.get("name").and_then(Node::text) == Some(&found.name))
+                .count()
+                > 1 =>
+        {
+            let message = format!("two containers are named {:?}", found.name);
+            Err(at_node(tree, found.container, Rule::NotAPod, &message))
         }
+        (Some(found), _) => Ok(found),
+        (None, Some((container, by))) => Err(at_node(
+            tree,
+            container,
+            Rule::Wrapper,
+            &format!("kube-scheduler is started through {by:?}, which may change its flags"),
+        )),
         (None, None) => Err(no_scheduler(tree, containers)),
     }
 }
@@ -118,9 +137,12 @@ fn no_scheduler(tree: &Tree<'_>, containers: &[Node<'_>]) -> Refusal {
         words(container).is_some_and(|(words, _)| words.is_empty()) && image.contains("kube-scheduler")
     });
     match silent {
-        Some(container) => {
-            at_node(tree, container, Rule::NoScheduler, "the container names no program: the image's own entrypoint is run")
-        }
+        Some(container) => at_node(
+            tree,
+            container,
+            Rule::NoScheduler,
+            "the container names no program: the image's own entrypoint is run",
+        ),
         None => Refusal::new(Rule::NoScheduler, "no container runs kube-scheduler"),
     }
 }

@@ -39,15 +39,20 @@ pub(crate) fn draft<'a>(tree: &Tree<'a>) -> Result<Draft<'a>, Refusal> {
         splices.extend(tree.write(op)?);
     }
     for at in collections(&undo) {
-        let Some(path) = resolve(tree, at) else { continue };
-        if !is_emptied(tree, &path, &gone) {
-            continue;
-        }
+        let Some(path) = resolve(tree, at).filter(|path| is_emptied(tree, path, &gone)) else { continue };
         if undo.created.iter().any(|created| created == at) {
             splices.push(cut_key(tree, &path)?);
             ops.push(Op::Remove { at: path.clone(), leaves: tree.leaves(&path[..path.len() - 1]) });
         } else if let (Some(text), Some(colon)) = (undo.displaced.get(at), tree.past_colon(&path)) {
-            splices.push(Splice::insert(colon, text.clone(), 0));
+            let node = tree.at(&path).filter(|node| node.flow);
+            if let Some(span) = node.map(|node| node.span.clone()) {
+                // the children's own cuts lie inside this one
+                splices.retain(|splice| splice.at < span.start || splice.at >= span.end);
+                splices.push(Splice::replace(colon..span.end, text.clone()));
+                ops.push(Op::Set { at: path.clone(), text: text.clone() });
+            } else {
+                splices.push(Splice::insert(colon, text.clone(), 0));
+            }
         }
     }
     Draft::from_splices(tree, ops, splices)
@@ -58,7 +63,11 @@ fn record(tree: &Tree<'_>) -> Result<Undo, Refusal> {
         return Err(Refusal::new(Rule::UndoRecord, format!("the annotation {UNDO} is missing beside our others")));
     };
     Undo::from_line(node.text().unwrap_or_default()).map_err(|why| {
-        Refusal::at_line(Rule::UndoRecord, tree.line(node.span.start), format!("the annotation {UNDO} cannot be read: {why}"))
+        Refusal::at_line(
+            Rule::UndoRecord,
+            tree.line(node.span.start),
+            format!("the annotation {UNDO} cannot be read: {why}"),
+        )
     })
 }
 
@@ -101,7 +110,8 @@ fn cut_key(tree: &Tree<'_>, path: &Path) -> Result<Splice, Refusal> {
     let colon = tree.past_colon(path).unwrap_or_default();
     let start = line_start(tree.text, colon);
     let end = line_end(tree.text, colon);
-    let alone = tree.text[colon..end].trim().is_empty() && tree.text[start..].trim_start().starts_with(|c: char| c != '-');
+    let alone =
+        tree.text[colon..end].trim().is_empty() && tree.text[start..].trim_start().starts_with(|c: char| c != '-');
     if tree.at(path).is_some_and(|node| !node.flow) && alone {
         return Ok(Splice::delete(start..end));
     }

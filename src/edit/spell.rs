@@ -5,8 +5,7 @@ use granit_parser::ScalarStyle;
 use super::op::Value;
 
 /// Words that some reader takes for a boolean, a null or a number.
-const RESERVED: [&str; 12] =
-    ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf", "infinity"];
+const RESERVED: [&str; 12] = ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf", "infinity"];
 
 /// A scalar in the manner of a neighbour: bare where that is safe, else quoted as the neighbour is.
 pub(crate) fn scalar(text: &str, like: ScalarStyle) -> String {

@@ -6,6 +6,7 @@
 use sha2::{Digest as _, Sha256};
 
 use super::draft::Draft;
+use super::guard;
 use super::op::{Op, Value};
 use super::pod::{self, Found, GENERATION, REVISION, UNDO};
 use super::refusal::{Refusal, Rule};
@@ -13,7 +14,6 @@ use super::restore;
 use super::spell;
 use super::tree::{Kind, Node, Path, Seg, Tree};
 use super::undo::{Undo, pointer};
-use super::guard;
 
 /// Name of our volume and of its mount.
 pub(crate) const VOLUME: &str = "schedpatch-config";
@@ -92,13 +92,13 @@ fn ops(tree: &Tree<'_>, wanted: &Wanted) -> Result<Vec<Op>, Refusal> {
         ("name", Value::text(VOLUME)),
         ("readOnly", Value::Bool(true)),
     ];
-    patch.named_item(&found.path, &container, "volumeMounts", mount);
+    patch.named_item(&found.path, &container, "volumeMounts", mount)?;
     patch.scalar(&found.path, &container, "terminationMessagePolicy", TERMINATION_POLICY)?;
 
     let spec = vec![Seg::Key("spec".into())];
     let host_path = vec![("path", Value::text(&wanted.config_dir)), ("type", Value::text("Directory"))];
     let volume = vec![("hostPath", Value::Map(host_path)), ("name", Value::text(VOLUME))];
-    patch.named_item(&spec, &["spec"], "volumes", volume);
+    patch.named_item(&spec, &["spec"], "volumes", volume)?;
     if let Some(policy) = &wanted.dns_policy {
         patch.scalar(&spec, &["spec"], "dnsPolicy", policy)?;
     }
@@ -116,7 +116,10 @@ fn not_taken(tree: &Tree<'_>, found: &Found<'_, '_>, config_dir: Option<&str>) -
     };
     let taken = |at: usize, message: String| Err(Refusal::at_line(Rule::Taken, tree.line(at), message));
     if let Some(at) = named(volumes, "name", VOLUME).or_else(|| named(mounts, "name", VOLUME)) {
-        return taken(at, format!("the volume name {VOLUME} is in use, and not by an edit of schedpatch that is on record"));
+        return taken(
+            at,
+            format!("the volume name {VOLUME} is in use, and not by an edit of schedpatch that is on record"),
+        );
     }
     match config_dir.and_then(|dir| named(mounts, "mountPath", dir)) {
         Some(at) => taken(at, "something else is mounted where our config directory goes".to_owned()),
@@ -198,28 +201,42 @@ impl Patch<'_, '_> {
     }
 
     /// Adds an item that has our volume's name to a list, which is made where it is missing.
-    fn named_item(&mut self, map: &Path, names: &[&str], key: &'static str, item: Vec<(&'static str, Value)>) {
+    fn named_item(
+        &mut self,
+        map: &Path,
+        names: &[&str],
+        key: &'static str,
+        item: Vec<(&'static str, Value)>,
+    ) -> Result<(), Refusal> {
         let mut list = map.clone();
         list.push(Seg::Key(key.to_owned()));
         let at = pointer(&[names, &[key]].concat());
         self.undo.created.push(pointer(&[names, &[key, VOLUME]].concat()));
-        if self.collection(&list, &at) {
+        if self.collection(&list, &at, |node| matches!(node.kind, Kind::List(_)))? {
             self.ops.push(Op::Push { list, item: Value::Map(item) });
         } else {
             self.ops.push(Op::Add { map: map.clone(), entries: vec![(key, Value::List(vec![Value::Map(item)]))] });
         }
+        Ok(())
     }
 
     /// Notes how a collection stood before: there, null in some spelling, or missing. Says whether its key is there.
-    fn collection(&mut self, path: &Path, at: &str) -> bool {
-        if let Some(null) = self.tree.spelled_null(path) {
-            self.undo.displaced.insert(at.to_owned(), self.tree.text[null].to_owned());
-        }
-        let there = self.tree.at(path).is_some();
-        if !there {
+    fn collection(&mut self, path: &Path, at: &str, fits: fn(&Node<'_>) -> bool) -> Result<bool, Refusal> {
+        let Some(node) = self.tree.at(path) else {
             self.undo.created.push(at.to_owned());
+            return Ok(false);
+        };
+        if let Some(null) = self.tree.null(path) {
+            self.undo.displaced.insert(at.to_owned(), self.tree.text[null].to_owned());
+        } else if !fits(node) && !node.decorated {
+            let line = self.tree.line(node.span.start);
+            return Err(Refusal::at_line(
+                Rule::NotAPod,
+                line,
+                format!("{} is of the wrong type", at[1..].replace('/', ".")),
+            ));
         }
-        there
+        Ok(true)
     }
 
     /// The uid, where the manifest fixes one, and our annotations, which carry the record of all the rest.
@@ -232,7 +249,7 @@ impl Patch<'_, '_> {
         }
         let mut annotations = metadata.clone();
         annotations.push(Seg::Key("annotations".into()));
-        let there = self.collection(&annotations, "/metadata/annotations");
+        let there = self.collection(&annotations, "/metadata/annotations", |node| matches!(node.kind, Kind::Map(_)))?;
         let entries = vec![
             (REVISION, Value::Quoted(wanted.revision.clone())),
             (GENERATION, Value::Quoted(wanted.generation.to_string())),

@@ -102,8 +102,7 @@ impl<'a> Node<'a> {
         match &self.kind {
             Kind::Scalar { style: ScalarStyle::Literal | ScalarStyle::Folded, .. } => {
                 let body = &text[self.span.clone()];
-                let header_line = &text[line_start(text, self.span.start.saturating_sub(1))..self.span.start];
-                if keeps_blank_lines(header_line) {
+                if keeps_blank_lines(&text[..line_start(text, self.span.start)]) {
                     self.span.start + body.trim_end_matches(' ').len()
                 } else {
                     self.span.start + body.trim_end().len()
@@ -118,10 +117,10 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Whether the header of a block scalar (`key: |+ # why`) has the indicator that keeps trailing blank lines.
-fn keeps_blank_lines(header_line: &str) -> bool {
-    let code = header_line.rfind(['|', '>']).map_or("", |at| &header_line[at..]);
-    code.split_whitespace().next().is_some_and(|indicator| indicator.contains('+'))
+/// Whether the header of a block scalar (`key: |+ # why`), which ends the text before it, keeps trailing blank lines.
+fn keeps_blank_lines(before: &str) -> bool {
+    let header = before.trim_end().lines().next_back().unwrap_or_default();
+    header.split_whitespace().any(|part| part.starts_with(['|', '>']) && part.contains('+'))
 }
 
 /// A whole document.
@@ -139,7 +138,11 @@ impl<'a> Tree<'a> {
         let mut builder = Builder { text, open: Vec::new(), root: None, comments: Vec::new(), documents: 0 };
         for event in Parser::new_from_str(text) {
             let (event, span) = event.map_err(|error| {
-                Refusal::at_line(Rule::NotYaml, error.marker().line(), format!("cannot be read as YAML: {}", error.info()))
+                Refusal::at_line(
+                    Rule::NotYaml,
+                    error.marker().line(),
+                    format!("cannot be read as YAML: {}", error.info()),
+                )
             })?;
             builder.take(event, span)?;
         }

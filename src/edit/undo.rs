@@ -51,7 +51,11 @@ impl Undo {
     /// Reads a record, or says why it cannot be used.
     pub fn from_line(line: &str) -> Result<Self, String> {
         let undo: Self = serde_json::from_str(line).map_err(|error| error.to_string())?;
-        if undo.v == VERSION { Ok(undo) } else { Err(format!("its version is {}, this program reads {VERSION}", undo.v)) }
+        if undo.v == VERSION {
+            Ok(undo)
+        } else {
+            Err(format!("its version is {}, this program reads {VERSION}", undo.v))
+        }
     }
 }
 

@@ -43,7 +43,9 @@ pub(super) fn read_dir(root: &HostRoot, dir: &str) -> Result<Option<Vec<Manifest
     };
     let entries = match root.resolve(dir).and_then(fs::read_dir) {
         Ok(entries) => entries,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
         Err(error) => return Err(unreadable(error)),
     };
     let mut files = Vec::new();
@@ -60,12 +62,14 @@ pub(super) fn read_dir(root: &HostRoot, dir: &str) -> Result<Option<Vec<Manifest
 
 /// Reads one manifest; `None` for a directory, which the kubelet passes over.
 pub(super) fn read_file(root: &HostRoot, path: &str) -> Option<ManifestFile> {
-    let unreadable = |why: String, mode, is_link| Some(ManifestFile { path: path.to_owned(), text: Err(why), mode, is_link });
+    let unreadable =
+        |why: String, mode, is_link| Some(ManifestFile { path: path.to_owned(), text: Err(why), mode, is_link });
     let is_link = is_link(root, path);
-    let (real, metadata) = match root.resolve(path).and_then(|real| fs::metadata(&real).map(|metadata| (real, metadata))) {
-        Ok(found) => found,
-        Err(error) => return unreadable(error.to_string(), 0, is_link),
-    };
+    let (real, metadata) =
+        match root.resolve(path).and_then(|real| fs::metadata(&real).map(|metadata| (real, metadata))) {
+            Ok(found) => found,
+            Err(error) => return unreadable(error.to_string(), 0, is_link),
+        };
     let mode = metadata.permissions().mode() & 0o7777;
     if metadata.is_dir() {
         return None;
@@ -74,7 +78,11 @@ pub(super) fn read_file(root: &HostRoot, path: &str) -> Option<ManifestFile> {
         return unreadable("it is not a regular file".to_owned(), mode, is_link);
     }
     if metadata.len() > MAX_BYTES {
-        return unreadable(format!("it is larger than 10 MiB ({} bytes), which the kubelet does not read", metadata.len()), mode, is_link);
+        return unreadable(
+            format!("it is larger than 10 MiB ({} bytes), which the kubelet does not read", metadata.len()),
+            mode,
+            is_link,
+        );
     }
     match fs::read(&real).map(String::from_utf8) {
         Ok(Ok(text)) => Some(ManifestFile { path: path.to_owned(), text: Ok(text), mode, is_link }),

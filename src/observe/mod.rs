@@ -74,7 +74,8 @@ pub fn take_snapshot(settings: &Settings) -> Result<Snapshot, Finding> {
     let root = HostRoot::new(&settings.host_root);
     root.resolve("/").and_then(std::fs::read_dir).map_err(|error| {
         let message = format!("cannot read the host root: {error}");
-        Finding::error("host-root", message, "give the host's root directory with --host-root DIR").in_file(settings.host_root.display().to_string())
+        Finding::error("host-root", message, "give the host's root directory with --host-root DIR")
+            .in_file(settings.host_root.display().to_string())
     })?;
     let mut facts = HostFacts { override_dir: settings.manifest_dir(), ..HostFacts::default() };
     for marker in platform::ALL.iter().flat_map(|platform| platform.markers) {

@@ -24,14 +24,17 @@ pub(super) fn read(dir: &Path) -> Result<Source, Finding> {
     let shown = dir.display().to_string();
     let failed = |file: &Path, error: &io::Error| {
         let way_out = "give a directory that holds your KubeSchedulerConfiguration, for example a mounted ConfigMap";
-        Finding::error("source-unreadable", format!("cannot read the source: {error}"), way_out).in_file(file.display().to_string())
+        Finding::error("source-unreadable", format!("cannot read the source: {error}"), way_out)
+            .in_file(file.display().to_string())
     };
     let real = one_version(dir).map_err(|error| failed(dir, &error))?;
     let mut files = BTreeMap::new();
     let mut total = 0;
     for entry in fs::read_dir(&real).map_err(|error| failed(dir, &error))? {
         let path = entry.map_err(|error| failed(dir, &error))?.path();
-        let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|name| !name.starts_with('.')) else { continue };
+        let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|name| !name.starts_with('.')) else {
+            continue;
+        };
         let shown_path = dir.join(name);
         let metadata = fs::metadata(&path).map_err(|error| failed(&shown_path, &error))?;
         if !metadata.is_file() {

@@ -15,5 +15,9 @@ pub(super) fn unified(step: &Step) -> String {
     let before = step.before.as_deref().map(String::from_utf8_lossy);
     let old_name = if before.is_some() { &step.path } else { "/dev/null" };
     let before = before.unwrap_or_default();
-    TextDiff::from_lines(before.as_ref(), after).unified_diff().context_radius(CONTEXT).header(old_name, &step.path).to_string()
+    TextDiff::from_lines(before.as_ref(), after)
+        .unified_diff()
+        .context_radius(CONTEXT)
+        .header(old_name, &step.path)
+        .to_string()
 }

@@ -111,7 +111,9 @@ fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: D
     plan.evidence = detected.evidence;
     let dir = match &detected.platform.target {
         Place::StaticPod { dir } => snapshot.facts.manifest_dir(dir),
-        Place::Refused { instead } => return Err(one(Finding::error("platform-refused", refusal_message(detected.platform.id), *instead))),
+        Place::Refused { instead } => {
+            return Err(one(Finding::error("platform-refused", refusal_message(detected.platform.id), *instead)));
+        }
     };
     let files = snapshot.facts.manifests_in(dir).ok_or_else(|| one(target::no_dir(dir)))?;
     let chosen = target::choose(files, settings.target.as_deref(), dir).map_err(one)?;
@@ -138,11 +140,23 @@ fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: D
     }
 }
 
-fn apply(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, chosen: &target::Chosen<'_>, composed: Composed) -> Result<(), Refusal> {
+fn apply(
+    plan: &mut Plan,
+    snapshot: &Snapshot,
+    settings: &Settings,
+    chosen: &target::Chosen<'_>,
+    composed: Composed,
+) -> Result<(), Refusal> {
     let revision = Content { files: &composed.files, image: None, dns_policy: None }.revision();
     let config_dir = format!("{}/revisions/{revision}", settings.state_dir.trim_end_matches('/'));
     let files = composed.expanded(&config_dir);
-    let wanted = |generation| Wanted { revision: revision.clone(), generation, config_dir: config_dir.clone(), image: None, dns_policy: None };
+    let wanted = |generation| Wanted {
+        revision: revision.clone(),
+        generation,
+        config_dir: config_dir.clone(),
+        image: None,
+        dns_policy: None,
+    };
 
     let ours = chosen.pod.ours.as_ref();
     let unchanged = match ours.filter(|ours| ours.revision == revision) {
@@ -154,7 +168,12 @@ fn apply(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, chosen: &tar
     plan.steps = revision_steps(files, &config_dir, &snapshot.state.revision_files);
     if !unchanged {
         let after = edit::patch(chosen.text, &wanted(generation))?.prove()?;
-        plan.steps.push(replace_target(chosen.file, chosen.text, after, format!("the scheduler shall run revision {revision}")));
+        plan.steps.push(replace_target(
+            chosen.file,
+            chosen.text,
+            after,
+            format!("the scheduler shall run revision {revision}"),
+        ));
     }
     plan.revision = Some(revision);
     plan.generation = Some(generation);
@@ -174,7 +193,8 @@ fn original(chosen: &target::Chosen<'_>) -> Result<SchedulerPod, Refusal> {
 fn restore(plan: &mut Plan, file: &ManifestFile, text: &str) -> Result<(), Refusal> {
     let after = edit::unpatch(text)?.prove()?;
     if after == text {
-        let finding = Finding::info("nothing-to-restore", "the manifest carries nothing of schedpatch", "nothing to do");
+        let finding =
+            Finding::info("nothing-to-restore", "the manifest carries nothing of schedpatch", "nothing to do");
         plan.findings.push(finding.in_file(file.path.clone()));
     } else {
         plan.steps.push(replace_target(file, text, after, "takes out what schedpatch put in".to_owned()));
@@ -196,7 +216,14 @@ fn revision_steps(files: BTreeMap<String, Vec<u8>>, dir: &str, there: &BTreeMap<
             None if name == edit::CONFIG_FILE => "the composed configuration",
             None => "a file that the sources hold beside it",
         };
-        Some(Step { kind: StepKind::WriteFile, path, mode: REVISION_FILE_MODE, why: why.to_owned(), before: None, after })
+        Some(Step {
+            kind: StepKind::WriteFile,
+            path,
+            mode: REVISION_FILE_MODE,
+            why: why.to_owned(),
+            before: None,
+            after,
+        })
     });
     steps.collect()
 }

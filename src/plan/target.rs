@@ -45,7 +45,12 @@ pub(super) fn choose<'a>(files: &'a [ManifestFile], target: Option<&str>, dir: &
     let (file, text, pod) = pods.swap_remove(index);
     if file.is_link {
         let message = "the manifest is a symbolic link; replacing it would leave the linked file as it is";
-        return Err(Finding::error("symlink", message, "name the real file with --target FILE, or put the file itself there").in_file(&file.path));
+        return Err(Finding::error(
+            "symlink",
+            message,
+            "name the real file with --target FILE, or put the file itself there",
+        )
+        .in_file(&file.path));
     }
     let warnings = broken.into_iter().map(|finding| neighbour(&finding)).collect();
     Ok(Chosen { file, text, pod, warnings })
@@ -54,7 +59,11 @@ pub(super) fn choose<'a>(files: &'a [ManifestFile], target: Option<&str>, dir: &
 /// The text and what it says; `Err(None)` for a file that is not about a scheduler.
 fn read(file: &ManifestFile) -> Result<(&str, SchedulerPod), Option<Finding>> {
     let text = file.text.as_deref().map_err(|why| {
-        let finding = Finding::error("unreadable", format!("cannot read the manifest: {why}"), "mend or remove the file, and run as a user who may read it");
+        let finding = Finding::error(
+            "unreadable",
+            format!("cannot read the manifest: {why}"),
+            "mend or remove the file, and run as a user who may read it",
+        );
         Some(finding.in_file(&file.path))
     })?;
     match edit::read(text) {
@@ -67,7 +76,8 @@ fn read(file: &ManifestFile) -> Result<(&str, SchedulerPod), Option<Finding>> {
 
 fn no_pod(file: &ManifestFile) -> Finding {
     let refusal = file.text.as_deref().ok().and_then(|text| edit::read(text).err());
-    let finding = refusal.map_or_else(|| Finding::error("not-a-pod", "no static pod", "name another file"), Finding::from);
+    let finding =
+        refusal.map_or_else(|| Finding::error("not-a-pod", "no static pod", "name another file"), Finding::from);
     finding.in_file(&file.path)
 }
 
@@ -76,8 +86,13 @@ fn no_twins(pods: &[(&ManifestFile, &str, SchedulerPod)]) -> Result<(), Finding>
     let mut names: BTreeMap<(&str, &str), &str> = BTreeMap::new();
     for (file, _, pod) in pods {
         if let Some(other) = names.insert((&pod.namespace, &pod.name), &file.path) {
-            let message = format!("{other} and {} both define the pod {}/{}, and the kubelet reads every file here whatever its name", file.path, pod.namespace, pod.name);
-            return Err(Finding::error("same-pod-twice", message, "move the copy out of this directory").in_file(&file.path));
+            let message = format!(
+                "{other} and {} both define the pod {}/{}, and the kubelet reads every file here whatever its name",
+                file.path, pod.namespace, pod.name
+            );
+            return Err(
+                Finding::error("same-pod-twice", message, "move the copy out of this directory").in_file(&file.path)
+            );
         }
     }
     Ok(())
@@ -85,10 +100,20 @@ fn no_twins(pods: &[(&ManifestFile, &str, SchedulerPod)]) -> Result<(), Finding>
 
 fn none_fits(pods: &[(&ManifestFile, &str, SchedulerPod)], target: Option<&str>, dir: &str) -> Finding {
     if let Some(target) = target {
-        return Finding::error("no-manifest", "the target is not there", "give the path as the host sees it, without the host root").in_file(target);
+        return Finding::error(
+            "no-manifest",
+            "the target is not there",
+            "give the path as the host sees it, without the host root",
+        )
+        .in_file(target);
     }
     if pods.is_empty() {
-        return Finding::error("no-manifest", "no static pod here runs kube-scheduler", "run this on a control-plane node, or name the file with --target FILE").in_file(dir);
+        return Finding::error(
+            "no-manifest",
+            "no static pod here runs kube-scheduler",
+            "run this on a control-plane node, or name the file with --target FILE",
+        )
+        .in_file(dir);
     }
     let list: Vec<_> = pods.iter().map(|(file, _, pod)| format!("{} (pod {})", file.path, pod.name)).collect();
     let message = format!("no pod named {POD_NAME} runs here, but others run the program: {}", list.join(", "));
@@ -102,5 +127,10 @@ fn neighbour(finding: &Finding) -> Finding {
 }
 
 pub(super) fn no_dir(dir: &str) -> Finding {
-    Finding::error("no-manifest", "the manifest directory is not there", "run this on a control-plane node, or give --manifest-dir DIR").in_file(dir)
+    Finding::error(
+        "no-manifest",
+        "the manifest directory is not there",
+        "run this on a control-plane node, or give --manifest-dir DIR",
+    )
+    .in_file(dir)
 }

@@ -34,8 +34,17 @@ pub fn detect(facts: &HostFacts) -> Result<Detected, Finding> {
         None => Ok(first),
         Some(other) => Err(Finding::error(
             "ambiguous-platform",
-            format!("this host looks like {} ({}) and like {} ({})", first.platform.id, first.evidence.join(", "), other.platform.id, other.evidence.join(", ")),
-            format!("say which one runs the scheduler: --platform {} or --platform {}", first.platform.id, other.platform.id),
+            format!(
+                "this host looks like {} ({}) and like {} ({})",
+                first.platform.id,
+                first.evidence.join(", "),
+                other.platform.id,
+                other.evidence.join(", ")
+            ),
+            format!(
+                "say which one runs the scheduler: --platform {} or --platform {}",
+                first.platform.id, other.platform.id
+            ),
         )),
     }
 }

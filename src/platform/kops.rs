@@ -8,6 +8,11 @@ use super::{KUBEADM_FAMILY, KUBEADM_MANIFESTS, Marker, Platform, Target};
 pub(super) static PLATFORM: Platform = Platform {
     id: "kops",
     family: KUBEADM_FAMILY,
-    markers: &[Marker::Path("/etc/kubernetes/manifests/kube-scheduler.manifest"), Marker::Path("/etc/kubernetes/kops-controller"), Marker::Path("/etc/sysconfig/kops-configuration"), Marker::Path("/opt/kops/conf/kube_env.yaml")],
+    markers: &[
+        Marker::Path("/etc/kubernetes/manifests/kube-scheduler.manifest"),
+        Marker::Path("/etc/kubernetes/kops-controller"),
+        Marker::Path("/etc/sysconfig/kops-configuration"),
+        Marker::Path("/opt/kops/conf/kube_env.yaml"),
+    ],
     target: Target::StaticPod { dir: KUBEADM_MANIFESTS },
 };

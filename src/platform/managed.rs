@@ -25,7 +25,11 @@ pub(super) static GKE: Platform = Platform {
 pub(super) static AKS: Platform = Platform {
     id: "aks",
     family: MANAGED_FAMILY,
-    markers: &[Marker::Path("/opt/azure/containers/provision.complete"), Marker::Path("/opt/azure/vhd-install.complete"), Marker::Path("/opt/azure/containers")],
+    markers: &[
+        Marker::Path("/opt/azure/containers/provision.complete"),
+        Marker::Path("/opt/azure/vhd-install.complete"),
+        Marker::Path("/opt/azure/containers"),
+    ],
     target: Target::Refused {
         instead: "Azure AKS hides its control plane: run a second kube-scheduler as a Deployment with your configuration and set spec.schedulerName in the pods that need it",
     },

@@ -7,6 +7,10 @@ use super::{KUBEADM_FAMILY, KUBEADM_MANIFESTS, Marker, Platform, Target};
 pub(super) static PLATFORM: Platform = Platform {
     id: "minikube",
     family: KUBEADM_FAMILY,
-    markers: &[Marker::Path("/var/lib/minikube/certs"), Marker::Path("/var/lib/minikube/binaries"), Marker::Path("/var/lib/minikube/kubeconfig")],
+    markers: &[
+        Marker::Path("/var/lib/minikube/certs"),
+        Marker::Path("/var/lib/minikube/binaries"),
+        Marker::Path("/var/lib/minikube/kubeconfig"),
+    ],
     target: Target::StaticPod { dir: KUBEADM_MANIFESTS },
 };

@@ -3,8 +3,8 @@
 //! To add a platform: write its file (what it is, how it is detected, where its scheduler is defined), and put it into
 //! [`ALL`]. Order in [`ALL`] decides between platforms of one family: the more special comes first.
 
-mod detect;
 mod deckhouse;
+mod detect;
 mod k0s;
 mod k3s;
 mod kind;

@@ -1,0 +1,7 @@
+//! What several test programs share.
+#![allow(dead_code, reason = "each test program uses its own part")]
+
+pub mod laws;
+pub mod manifests;
+pub mod mutate;
+pub mod rng;
