@@ -1,1 +1,184 @@
-fn main() {}
+//! Instructions per edit, counted by callgrind: the same on every run and every load, so commits can be compared.
+//!
+//! `just bench` prints a table. The program runs itself under valgrind, once per line and once more for what the line
+//! does not measure (process start, making the input), which is subtracted.
+#![allow(
+    missing_docs,
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    clippy::cast_precision_loss,
+    clippy::too_many_lines,
+    reason = "a benchmark, not the library"
+)]
+
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::process::Command;
+
+use schedpatch::edit::{self, Wanted};
+
+const SIZES: [usize; 4] = [1_400, 7_600, 63_000, 630_000];
+const STATES: [&str; 3] = ["unpatched", "patched", "older"];
+/// Nothing, the edit alone, the edit and its proof.
+const WORK: [&str; 3] = ["none", "edit", "proof"];
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    match args.as_slice() {
+        [work, state, size] => run(work, state, size.parse().expect("a size")),
+        _ => table(),
+    }
+}
+
+/// Measures everything.
+fn table() {
+    println!("instructions per edit; patched: nothing to do; older: another revision over an earlier one");
+    println!(
+        "{:>9}  {:<10} {:>12} {:>8} {:>14} {:>8}",
+        "bytes", "state", "edit", "per byte", "edit + proof", "per byte"
+    );
+    for size in SIZES {
+        for state in STATES {
+            let bytes = input(state, size).len();
+            let [none, edit, proof] = WORK.map(|work| count(work, state, size));
+            let per_byte = |count: u64| count as f64 / bytes as f64;
+            let (edit, proof) = (edit - none, proof - none);
+            println!("{bytes:>9}  {state:<10} {edit:>12} {:>8.0} {proof:>14} {:>8.0}", per_byte(edit), per_byte(proof));
+        }
+    }
+}
+
+/// Runs this program under callgrind and reads the number of instructions.
+fn count(work: &str, state: &str, size: usize) -> u64 {
+    let own = std::env::current_exe().expect("this program has a path");
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(own)
+        .args([work, state, &size.to_string()])
+        .output()
+        .expect("valgrind runs: install it with your system's package manager");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{log}");
+    let line = log.lines().find(|line| line.contains("Collected")).expect("callgrind counts");
+    line.rsplit(' ').next().and_then(|count| count.parse().ok()).expect("a number")
+}
+
+fn run(work: &str, state: &str, size: usize) {
+    let text = input(state, size);
+    let wanted = wanted("0123456789ab");
+    match work {
+        "edit" => drop(black_box(edit::patch(black_box(&text), &wanted).expect("it can be edited"))),
+        "proof" => {
+            let draft = edit::patch(black_box(&text), &wanted).expect("it can be edited");
+            black_box(draft.prove().expect("it can be proven"));
+        }
+        _ => drop(black_box(text)),
+    }
+}
+
+fn wanted(revision: &str) -> Wanted {
+    Wanted {
+        revision: revision.to_owned(),
+        generation: 1,
+        config_dir: format!("/var/lib/schedpatch/revisions/{revision}"),
+        image: None,
+        dns_policy: None,
+    }
+}
+
+fn input(state: &str, size: usize) -> String {
+    let text = manifest(size);
+    let patched =
+        |revision| edit::patch(&text, &wanted(revision)).and_then(edit::Draft::prove).expect("it can be edited");
+    match state {
+        "patched" => patched("0123456789ab"),
+        "older" => patched("ba9876543210"),
+        _ => text,
+    }
+}
+
+/// What kubeadm writes, grown to a size with what grows in practice: flags, environment, mounts and volumes.
+fn manifest(size: usize) -> String {
+    let part = size.saturating_sub(1_400) / 4;
+    let grown = |line: fn(usize) -> String| {
+        let mut lines = String::new();
+        for number in 0.. {
+            if lines.len() >= part {
+                break;
+            }
+            let _ = write!(lines, "{}", line(number));
+        }
+        lines
+    };
+    let flags = grown(|n| format!("    - --feature-gates=Gate{n}=true\n"));
+    let env = grown(|n| format!("    - name: VARIABLE_{n}\n      value: \"some value {n}\"\n"));
+    let mounts =
+        grown(|n| format!("    - mountPath: /etc/ssl/certs/{n}\n      name: certs-{n}\n      readOnly: true\n"));
+    let volumes = grown(|n| {
+        format!("  - hostPath:\n      path: /etc/ssl/certs/{n}\n      type: DirectoryOrCreate\n    name: certs-{n}\n")
+    });
+    let env = if env.is_empty() { env } else { format!("    env:\n{env}") };
+    format!(
+        "apiVersion: v1
+kind: Pod
+metadata:
+  creationTimestamp: null
+  labels:
+    component: kube-scheduler
+    tier: control-plane
+  name: kube-scheduler
+  namespace: kube-system
+spec:
+  containers:
+  - command:
+    - kube-scheduler
+    - --authentication-kubeconfig=/etc/kubernetes/scheduler.conf
+    - --authorization-kubeconfig=/etc/kubernetes/scheduler.conf
+    - --bind-address=127.0.0.1
+    - --kubeconfig=/etc/kubernetes/scheduler.conf
+    - --leader-elect=true
+{flags}{env}    image: registry.k8s.io/kube-scheduler:v1.31.2
+    imagePullPolicy: IfNotPresent
+    livenessProbe:
+      failureThreshold: 8
+      httpGet:
+        host: 127.0.0.1
+        path: /healthz
+        port: 10259
+        scheme: HTTPS
+      initialDelaySeconds: 10
+      periodSeconds: 10
+      timeoutSeconds: 15
+    name: kube-scheduler
+    resources:
+      requests:
+        cpu: 100m
+    startupProbe:
+      failureThreshold: 24
+      httpGet:
+        host: 127.0.0.1
+        path: /healthz
+        port: 10259
+        scheme: HTTPS
+      initialDelaySeconds: 10
+      periodSeconds: 10
+      timeoutSeconds: 15
+    volumeMounts:
+    - mountPath: /etc/kubernetes/scheduler.conf
+      name: kubeconfig
+      readOnly: true
+{mounts}  hostNetwork: true
+  priority: 2000001000
+  priorityClassName: system-node-critical
+  securityContext:
+    seccompProfile:
+      type: RuntimeDefault
+  volumes:
+  - hostPath:
+      path: /etc/kubernetes/scheduler.conf
+      type: FileOrCreate
+    name: kubeconfig
+{volumes}status: {{}}
+"
+    )
+}

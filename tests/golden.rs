@@ -2,6 +2,12 @@
 //!
 //! The plan is then carried out on a copy, and the laws are checked: planning again finds nothing to do, and restoring
 //! gives back every byte. `just golden-update` writes the expected files anew and shows the difference.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test makes and breaks its own files"
+)]
 
 mod support;
 

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use serde_yaml::{Mapping, Value};
 
+use crate::edit::double_quoted;
+
 /// The text of a configuration.
 pub(crate) fn render(config: &Mapping) -> String {
     let mut out = String::new();
@@ -26,7 +28,9 @@ fn value_after_key(out: &mut String, value: &Value, indent: usize) {
         }
         Value::Sequence(items) if !items.is_empty() => {
             out.push('\n');
-            items.iter().for_each(|item| list_item(out, item, indent));
+            for item in items {
+                list_item(out, item, indent);
+            }
         }
         other => {
             let _ = writeln!(out, " {}", one_line(other));
@@ -50,32 +54,16 @@ fn list_item(out: &mut String, item: &Value, indent: usize) {
 /// Keys of the configuration are plain words; any other is quoted.
 fn key_text(key: &Value) -> String {
     match key {
-        Value::String(word) if !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphabetic()) && word.len() > 3 => {
-            word.clone()
-        }
-        Value::String(other) => json(&Value::String(other.clone())),
-        other => json(&Value::String(one_line(other))),
+        Value::String(word) if word.len() > 3 && word.bytes().all(|byte| byte.is_ascii_alphabetic()) => word.clone(),
+        Value::String(other) => double_quoted(other),
+        other => double_quoted(&one_line(other)),
     }
 }
 
-/// JSON is YAML, and says what it means.
 fn one_line(value: &Value) -> String {
-    json(value)
-}
-
-fn json(value: &Value) -> String {
-    let text = serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned());
-    let mut ascii = String::with_capacity(text.len());
-    for character in text.chars() {
-        match u32::from(character) {
-            0x20..=0x7e => ascii.push(character),
-            code @ 0..=0xffff => {
-                let _ = write!(ascii, "\\u{code:04x}");
-            }
-            code => {
-                let _ = write!(ascii, "\\U{code:08X}");
-            }
-        }
+    match value {
+        Value::String(text) => double_quoted(text),
+        // JSON is YAML, and says what it means
+        other => serde_json::to_string(other).unwrap_or_else(|_| "null".to_owned()),
     }
-    ascii
 }

@@ -18,9 +18,9 @@ pub(crate) enum Data {
     Int(i128),
     Float(u64),
     Text(String),
-    List(Vec<Data>),
-    Map(Vec<(Data, Data)>),
-    Tagged(String, Box<Data>),
+    List(Vec<Self>),
+    Map(Vec<(Self, Self)>),
+    Tagged(String, Box<Self>),
 }
 
 impl Data {

@@ -27,7 +27,7 @@ pub(crate) fn read(words: &[&str], first: usize) -> Vec<Flag> {
         }
         flags.push(Flag {
             name: name.replace('_', "-"),
-            value: value.or(separate.copied()).map(str::to_owned),
+            value: value.or_else(|| separate.copied()).map(str::to_owned),
             word: first + at,
             value_word: first + at + usize::from(separate.is_some()),
         });
@@ -35,13 +35,21 @@ pub(crate) fn read(words: &[&str], first: usize) -> Vec<Flag> {
     flags
 }
 
-/// Name and value of `--name=value` or `--name`; `None` for a word that is no flag.
+/// Name and value of `--name=value` or `--name`; `None` for a word that is no flag. One dash goes before one letter:
+/// `-config` is not `--config`, so it keeps its dash.
 pub(crate) fn split(word: &str) -> Option<(&str, Option<&str>)> {
-    let body = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
-    if body.is_empty() {
-        return None;
+    let short = word.strip_prefix('-')?;
+    let (name, value) = match short.strip_prefix('-').unwrap_or(short).split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (short.strip_prefix('-').unwrap_or(short), None),
+    };
+    let is_long = short.starts_with('-');
+    match name.len() {
+        0 => None,
+        1 => Some((name, value)),
+        _ if is_long => Some((name, value)),
+        length => Some((&word[..=length], value)),
     }
-    Some(body.split_once('=').map_or((body, None), |(name, value)| (name, Some(value))))
 }
 
 /// The flag of this name that counts: the last.
@@ -59,13 +67,14 @@ mod tests {
 
     #[test]
     fn values_stand_after_an_equals_sign_or_in_the_next_word() {
-        let words = ["--a=b", "--config", "/x", "-v=5", "--leader_elect", "--c=d=e"];
+        let words = ["--a=b", "--config", "/x", "-v=5", "--leader_elect", "--c=d=e", "-config=/x", "-", "--"];
         let expected = [
             ("a", Some("b"), 0, 0),
             ("config", Some("/x"), 1, 2),
             ("v", Some("5"), 3, 3),
             ("leader-elect", None, 4, 4),
             ("c", Some("d=e"), 5, 5),
+            ("-config", Some("/x"), 6, 6),
         ];
         let expected: Vec<_> =
             expected.into_iter().map(|(n, v, w, x)| (n.to_owned(), v.map(str::to_owned), w, x)).collect();

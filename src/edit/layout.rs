@@ -31,27 +31,21 @@ impl Tree<'_> {
 
     fn add(&self, path: &Path, entries: &[(&'static str, Value)]) -> Splices {
         let node = self.editable(path)?;
+        let flow: Vec<_> = entries.iter().map(|(key, value)| spell::flow_entry(key, value)).collect();
         if node.flow {
-            let text: Vec<_> = entries.iter().map(|(key, value)| spell::flow_entry(key, value)).collect();
             let first = node.entries().first().map(|entry| entry.key.span.start);
             let last = node.entries().last().map(|entry| entry.value.span.end.max(entry.key.span.end));
-            return Ok(vec![self.flow_insert(node, first, last, &text)]);
+            return Ok(vec![self.flow_insert(node, first, last, &flow)]);
         }
         let lines = |column, steps| -> Vec<String> {
             entries.iter().flat_map(|(key, value)| spell::block_entry(key, value, column, steps)).collect()
         };
-        match &node.kind {
-            Kind::Map(own) => {
-                let column = self.column_of_key(own)?;
-                let steps = self.steps(node);
-                self.below(node.content_end(self.text), &lines(column, steps), path.len()).map(|splice| vec![splice])
-            }
-            _ => {
-                let parts: Vec<_> = entries.iter().map(|(key, value)| spell::flow_entry(key, value)).collect();
-                let flow = format!("{{{}}}", parts.join(", "));
-                self.fill(path, &flow, |column, steps| lines(column + steps.map, steps))
-            }
+        if let Kind::Map(own) = &node.kind {
+            let lines = lines(self.column_of_key(own)?, self.steps(node));
+            return Ok(vec![self.below(node.content_end(self.text), &lines, path.len())?]);
         }
+        let flow = format!("{{{}}}", flow.join(", "));
+        self.fill(path, &flow, |column, steps| lines(column + steps.map, steps))
     }
 
     fn push(&self, path: &Path, item: &Value) -> Splices {
@@ -61,17 +55,12 @@ impl Tree<'_> {
             let last = node.items().last().map(|item| item.span.end);
             return Ok(vec![self.flow_insert(node, first, last, &[spell::flow(item)])]);
         }
-        match &node.kind {
-            Kind::List(own) => {
-                let column = self.column_of_dash(own)?;
-                let lines = spell::block_item(item, column, self.steps(node));
-                self.below(node.content_end(self.text), &lines, path.len()).map(|splice| vec![splice])
-            }
-            _ => {
-                let flow = format!("[{}]", spell::flow(item));
-                self.fill(path, &flow, |column, steps| spell::block_item(item, column + steps.list, steps))
-            }
+        if let Kind::List(own) = &node.kind {
+            let lines = spell::block_item(item, self.column_of_dash(own)?, self.steps(node));
+            return Ok(vec![self.below(node.content_end(self.text), &lines, path.len())?]);
         }
+        let flow = format!("[{}]", spell::flow(item));
+        self.fill(path, &flow, |column, steps| spell::block_item(item, column + steps.list, steps))
     }
 
     /// Puts a collection in place of a null: lines under its key, or one line inside braces. See [`Tree::null`].
@@ -119,12 +108,11 @@ impl Tree<'_> {
 
     /// The whole lines of one child; the first key of a list item shares its line with the dash, which stays.
     fn block_cut(&self, parent: &Node<'_>, index: usize) -> Result<Range<usize>, Refusal> {
-        let (start, end) = match &parent.kind {
-            Kind::List(items) => (self.dash_of(&items[index]), items[index].content_end(self.text)),
-            _ => {
-                let entry = &parent.entries()[index];
-                (Some(entry.key.span.start), entry.value.content_end(self.text).max(entry.key.span.end))
-            }
+        let (start, end) = if let Kind::List(items) = &parent.kind {
+            (self.dash_of(&items[index]), items[index].content_end(self.text))
+        } else {
+            let entry = &parent.entries()[index];
+            (Some(entry.key.span.start), entry.value.content_end(self.text).max(entry.key.span.end))
         };
         let start = start.ok_or_else(|| self.odd(end, "has its dash on another line"))?;
         let line = line_start(self.text, start);

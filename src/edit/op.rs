@@ -10,8 +10,8 @@ pub(crate) enum Value {
     /// In quotes whatever it looks like: annotations are strings, and a revision may look like a number.
     Quoted(String),
     Bool(bool),
-    List(Vec<Value>),
-    Map(Vec<(&'static str, Value)>),
+    List(Vec<Self>),
+    Map(Vec<(&'static str, Self)>),
 }
 
 impl Value {

@@ -181,7 +181,7 @@ pub(crate) fn annotation<'t>(tree: &'t Tree<'_>, key: &str) -> Option<&'t Node<'
 /// Our marks, if any of them is there.
 pub(crate) fn ours(tree: &Tree<'_>) -> Option<Ours> {
     let text = |key| annotation(tree, key).and_then(Node::text);
-    if text(REVISION).or(text(GENERATION)).or(text(UNDO)).is_none() {
+    if [REVISION, GENERATION, UNDO].into_iter().all(|key| text(key).is_none()) {
         return None;
     }
     let generation = text(GENERATION).and_then(|generation| generation.parse().ok()).unwrap_or(0);

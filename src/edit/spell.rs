@@ -1,5 +1,7 @@
 //! How a value of ours is spelled, so that every YAML reader of the last twenty years reads the same.
 
+use std::fmt::Write as _;
+
 use granit_parser::ScalarStyle;
 
 use super::op::Value;
@@ -35,9 +37,15 @@ pub(crate) fn double_quoted(text: &str) -> String {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
             ' '..='~' => out.push(character),
-            '\0'..='\u{ff}' => out.push_str(&format!("\\x{:02X}", u32::from(character))),
-            '\0'..='\u{ffff}' => out.push_str(&format!("\\u{:04X}", u32::from(character))),
-            _ => out.push_str(&format!("\\U{:08X}", u32::from(character))),
+            other => {
+                let code = u32::from(other);
+                // writing to a String cannot fail
+                let _ = match code {
+                    ..=0xff => write!(out, "\\x{code:02X}"),
+                    0x100..=0xffff => write!(out, "\\u{code:04X}"),
+                    _ => write!(out, "\\U{code:08X}"),
+                };
+            }
         }
     }
     out.push('"');

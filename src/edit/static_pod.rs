@@ -3,8 +3,6 @@
 //! `patch` puts them in, `unpatch` takes them out. An edit over an earlier one of ours is made on the text without it,
 //! so the record of what to undo never piles up.
 
-use sha2::{Digest as _, Sha256};
-
 use super::draft::Draft;
 use super::guard;
 use super::op::{Op, Value};
@@ -12,15 +10,20 @@ use super::pod::{self, Found, GENERATION, REVISION, UNDO};
 use super::refusal::{Refusal, Rule};
 use super::restore;
 use super::spell;
+use super::standing::stands;
 use super::tree::{Kind, Node, Path, Seg, Tree};
 use super::undo::{Undo, pointer};
+use crate::revision::Digest;
 
 /// Name of our volume and of its mount.
 pub(crate) const VOLUME: &str = "schedpatch-config";
 /// The config's file name in the mounted directory.
 pub const CONFIG_FILE: &str = "config.yaml";
 /// So that a crash tells its own words: kubeadm's default leaves the message empty.
-const TERMINATION_POLICY: &str = "FallbackToLogsOnError";
+pub(crate) const TERMINATION_POLICY: &str = "FallbackToLogsOnError";
+
+/// As many hex digits as a UUID has.
+const UID_DIGITS: usize = 32;
 
 /// What the manifest shall say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,12 +40,22 @@ pub struct Wanted {
     pub dns_policy: Option<String>,
 }
 
+impl Wanted {
+    /// The config's path, on the host and in the container alike.
+    pub(crate) fn config_path(&self) -> String {
+        format!("{}/{CONFIG_FILE}", self.config_dir)
+    }
+}
+
 /// Drafts the edit of `text`; the draft gives its text only when proven.
 pub fn patch<'a>(text: &'a str, wanted: &Wanted) -> Result<Draft<'a>, Refusal> {
     let tree = pod::read_tree(text)?;
     if pod::ours(&tree).is_none() {
         let ops = ops(&tree, wanted)?;
         return Draft::new(&tree, ops);
+    }
+    if stands(&tree, wanted) {
+        return Draft::new(&tree, Vec::new());
     }
     let clean = restore::draft(&tree)?;
     let (after, ops) = {
@@ -83,7 +96,7 @@ fn ops(tree: &Tree<'_>, wanted: &Wanted) -> Result<Vec<Op>, Refusal> {
     let container = ["spec", "containers", &found.name];
     let mut patch = Patch { tree, ops: Vec::new(), undo: Undo::new() };
 
-    patch.flag(&found, "config", &format!("{}/{CONFIG_FILE}", wanted.config_dir))?;
+    patch.flag(&found, "config", &wanted.config_path())?;
     if let Some(image) = &wanted.image {
         patch.scalar(&found.path, &container, "image", image)?;
     }
@@ -266,10 +279,9 @@ impl Patch<'_, '_> {
 
 /// Another uid for every commit: with a fixed one the kubelet does not see that anything changed.
 fn new_uid(old: &str, wanted: &Wanted) -> String {
-    let mut hash = Sha256::new();
-    for part in [old, &wanted.revision, &wanted.generation.to_string()] {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
-    }
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    let generation = wanted.generation.to_string();
+    let parts = [old, &wanted.revision, &generation].map(str::as_bytes);
+    let mut uid = Digest::of_parts(parts).to_string();
+    uid.truncate(UID_DIGITS);
+    uid
 }

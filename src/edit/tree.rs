@@ -67,7 +67,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    pub fn items(&self) -> &[Node<'a>] {
+    pub fn items(&self) -> &[Self] {
         match &self.kind {
             Kind::List(items) => items,
             _ => &[],
@@ -78,7 +78,7 @@ impl<'a> Node<'a> {
         self.entries().iter().find(|entry| entry.key.text() == Some(key))
     }
 
-    pub fn get(&self, key: &str) -> Option<&Node<'a>> {
+    pub fn get(&self, key: &str) -> Option<&Self> {
         self.entry(key).map(|entry| &entry.value)
     }
 
@@ -167,7 +167,7 @@ impl<'a> Tree<'a> {
 
 /// The line (from 1) that a byte offset is on.
 pub(crate) fn line_of(text: &str, offset: usize) -> usize {
-    text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+    text[..offset.min(text.len())].matches('\n').count() + 1
 }
 
 /// Offset of the first byte of the line that `at` is on.
@@ -208,11 +208,11 @@ impl<'a> Builder<'a> {
                     flow: false,
                     decorated: anchor != 0 || tag.is_some(),
                     kind: Kind::Scalar { value, style },
-                })?;
+                });
             }
             Event::Comment(..) => self.comments.push(range),
             Event::Alias(_) => {
-                self.close(Node { span: range, flow: false, decorated: true, kind: Kind::Alias })?;
+                self.close(Node { span: range, flow: false, decorated: true, kind: Kind::Alias });
             }
             Event::SequenceStart(style, anchor, tag) => {
                 self.begin(range, style, anchor != 0 || tag.is_some(), Kind::List(Vec::new()));
@@ -226,7 +226,7 @@ impl<'a> Builder<'a> {
                         node.span.end = range.end;
                     }
                     self.no_duplicate_keys(&node)?;
-                    self.close(node)?;
+                    self.close(node);
                 }
             }
             _ => {}
@@ -240,10 +240,10 @@ impl<'a> Builder<'a> {
     }
 
     /// Hands a finished node to the collection it stands in.
-    fn close(&mut self, mut node: Node<'a>) -> Result<(), Refusal> {
+    fn close(&mut self, mut node: Node<'a>) {
         let Some((parent, pending_key)) = self.open.last_mut() else {
             self.root = Some(node);
-            return Ok(());
+            return;
         };
         match &mut parent.kind {
             Kind::List(items) => items.push(node),
@@ -259,7 +259,6 @@ impl<'a> Builder<'a> {
             },
             Kind::Scalar { .. } | Kind::Alias => {}
         }
-        Ok(())
     }
 
     fn no_duplicate_keys(&self, node: &Node<'a>) -> Result<(), Refusal> {

@@ -31,21 +31,9 @@ impl Undo {
         Self { v: VERSION, displaced: BTreeMap::new(), created: Vec::new(), placed: BTreeMap::new() }
     }
 
-    /// One line of printable ASCII.
+    /// One line of JSON.
     pub fn to_line(&self) -> String {
-        let json = serde_json::to_string(self).unwrap_or_default();
-        let mut line = String::with_capacity(json.len());
-        for character in json.chars() {
-            if character.is_ascii() {
-                line.push(character);
-            } else {
-                let mut units = [0; 2];
-                for unit in character.encode_utf16(&mut units) {
-                    line.push_str(&format!("\\u{unit:04x}"));
-                }
-            }
-        }
-        line
+        serde_json::to_string(self).unwrap_or_default()
     }
 
     /// Reads a record, or says why it cannot be used.
@@ -61,7 +49,7 @@ impl Undo {
 
 /// Writes a path: `/spec/containers/kube-scheduler/command/--config`.
 pub(crate) fn pointer(segments: &[&str]) -> String {
-    segments.iter().map(|segment| format!("/{}", segment.replace('~', "~0").replace('/', "~1"))).collect()
+    segments.iter().fold(String::new(), |path, segment| path + "/" + &segment.replace('~', "~0").replace('/', "~1"))
 }
 
 /// Finds the place that a pointer names in the document as it is now.

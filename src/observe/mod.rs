@@ -33,7 +33,7 @@ pub struct HostFacts {
     paths: BTreeSet<&'static str>,
     texts: BTreeMap<&'static str, String>,
     manifests: BTreeMap<String, Option<Vec<ManifestFile>>>,
-    override_dir: Option<String>,
+    given_dir: Option<String>,
 }
 
 impl HostFacts {
@@ -47,9 +47,9 @@ impl HostFacts {
         self.texts.get(path).is_some_and(|text| text.lines().any(|own| own.trim().replace(['"', '\''], "") == line))
     }
 
-    /// The first file that names kube-scheduler in this directory, or in the one that was given instead.
+    /// The first file that may be about a scheduler in this very directory.
     pub fn scheduler_in(&self, dir: &str) -> Option<&str> {
-        let files = self.manifests_in(dir)?;
+        let files = self.manifests.get(dir)?.as_deref()?;
         files.iter().find(|file| file.names_scheduler()).map(|file| file.path.as_str())
     }
 
@@ -60,7 +60,12 @@ impl HostFacts {
 
     /// The manifest directory that counts.
     pub fn manifest_dir<'a>(&'a self, dir: &'a str) -> &'a str {
-        self.override_dir.as_deref().unwrap_or(dir)
+        self.given_dir().unwrap_or(dir)
+    }
+
+    /// The manifest directory that was asked for, directly or as that of the target.
+    pub fn given_dir(&self) -> Option<&str> {
+        self.given_dir.as_deref()
     }
 
     /// Every manifest directory that was looked at.
@@ -77,7 +82,7 @@ pub fn take_snapshot(settings: &Settings) -> Result<Snapshot, Finding> {
         Finding::error("host-root", message, "give the host's root directory with --host-root DIR")
             .in_file(settings.host_root.display().to_string())
     })?;
-    let mut facts = HostFacts { override_dir: settings.manifest_dir(), ..HostFacts::default() };
+    let mut facts = HostFacts { given_dir: settings.manifest_dir(), ..HostFacts::default() };
     for marker in platform::ALL.iter().flat_map(|platform| platform.markers) {
         match marker {
             Marker::Path(path) => {

@@ -29,7 +29,7 @@ pub fn detect(facts: &HostFacts) -> Result<Detected, Finding> {
         seen.retain(|detected| detected.platform.family != MANAGED_FAMILY);
     }
     let mut seen = seen.into_iter();
-    let Some(first) = seen.next() else { return Err(unknown(facts)) };
+    let Some(first) = seen.next() else { return by_given_dir(facts).ok_or_else(|| unknown(facts)) };
     match seen.find(|other| other.platform.family != first.platform.family) {
         None => Ok(first),
         Some(other) => Err(Finding::error(
@@ -47,6 +47,12 @@ pub fn detect(facts: &HostFacts) -> Result<Detected, Finding> {
             ),
         )),
     }
+}
+
+/// Nothing shows a platform, but somebody pointed at a manifest directory: then static pods are what runs here.
+fn by_given_dir(facts: &HostFacts) -> Option<Detected> {
+    let dir = facts.given_dir()?;
+    Some(Detected { platform: &super::kubeadm::PLATFORM, evidence: vec![format!("{dir}, which was given")] })
 }
 
 fn unknown(facts: &HostFacts) -> Finding {

@@ -41,7 +41,7 @@ pub enum Marker {
     Path(&'static str),
     /// A file of this path with a line that is exactly this
     Line(&'static str, &'static str),
-    /// A file in this directory (or in `--manifest-dir`) that names kube-scheduler
+    /// A file in this directory that may be about a scheduler
     SchedulerIn(&'static str),
 }
 

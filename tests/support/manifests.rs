@@ -8,8 +8,8 @@ enum Piece {
     Text(String),
     /// A string that may be quoted
     Word(String),
-    List(Vec<Piece>),
-    Map(Vec<(String, Piece)>),
+    List(Vec<Self>),
+    Map(Vec<(String, Self)>),
     /// A literal block
     Block(Vec<String>),
 }

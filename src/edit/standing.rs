@@ -1,0 +1,45 @@
+//! Whether a manifest already says what is wanted.
+//!
+//! Looked at piece by piece and not by comparing texts: what others have added around our lines since is no reason to
+//! write again, because every write restarts the scheduler.
+
+use super::flags;
+use super::pod::{self, Found, UNDO, annotation};
+use super::static_pod::{TERMINATION_POLICY, VOLUME, Wanted};
+use super::tree::{Node, Tree};
+use super::undo::Undo;
+
+/// Whether every piece of the edit is in place, under this revision and generation.
+pub(crate) fn stands(tree: &Tree<'_>, wanted: &Wanted) -> bool {
+    let marks =
+        pod::ours(tree).is_some_and(|ours| ours.revision == wanted.revision && ours.generation == wanted.generation);
+    let undo = annotation(tree, UNDO).and_then(Node::text).and_then(|line| Undo::from_line(line).ok());
+    let (true, Some(undo), Ok(found)) = (marks, undo, pod::find(tree)) else { return false };
+    flags::last(&found.flags, "config").is_some_and(|flag| flag.value == Some(wanted.config_path()))
+        && is_mounted(tree, &found, &wanted.config_dir)
+        && text(Some(found.container), &["terminationMessagePolicy"]) == Some(TERMINATION_POLICY)
+        && wanted.image.as_deref().is_none_or(|image| text(Some(found.container), &["image"]) == Some(image))
+        && wanted
+            .dns_policy
+            .as_deref()
+            .is_none_or(|policy| text(Some(&tree.root), &["spec", "dnsPolicy"]) == Some(policy))
+        && text(Some(&tree.root), &["metadata", "uid"]) == undo.placed.get("/metadata/uid").map(String::as_str)
+}
+
+fn is_mounted(tree: &Tree<'_>, found: &Found<'_, '_>, dir: &str) -> bool {
+    let volume = named(tree.root.get("spec").and_then(|spec| spec.get("volumes")));
+    let mount = named(found.container.get("volumeMounts"));
+    text(volume, &["hostPath", "path"]) == Some(dir)
+        && text(volume, &["hostPath", "type"]) == Some("Directory")
+        && text(mount, &["mountPath"]) == Some(dir)
+        && text(mount, &["readOnly"]) == Some("true")
+}
+
+/// The item of a list that has our volume's name.
+fn named<'t, 'a>(list: Option<&'t Node<'a>>) -> Option<&'t Node<'a>> {
+    list?.items().iter().find(|item| item.get("name").and_then(Node::text) == Some(VOLUME))
+}
+
+fn text<'t>(node: Option<&'t Node<'_>>, path: &[&str]) -> Option<&'t str> {
+    path.iter().try_fold(node?, |node, key| node.get(key))?.text()
+}

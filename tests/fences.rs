@@ -1,0 +1,64 @@
+//! The fences around the stages, as far as clippy cannot hold them.
+#![allow(clippy::expect_used, clippy::panic, reason = "a test reads its own sources")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Source files below `dir`.
+fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).expect("the sources are there") {
+        let path = entry.expect("readable").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Lines of code below `src` that hold one of the words, outside of the folders that may.
+fn trespassers(words: &[&str], allowed: &[&str]) -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    assert!(files.len() > 20, "the sources were not found");
+    let mut found = Vec::new();
+    for file in files {
+        let name = file.strip_prefix(&root).expect("it is below").display().to_string();
+        if allowed.iter().any(|folder| name.starts_with(folder)) {
+            continue;
+        }
+        let text = fs::read_to_string(&file).expect("readable");
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+        found.extend(
+            lines
+                .filter(|(_, line)| words.iter().any(|word| line.contains(word)))
+                .map(|(number, line)| format!("src/{name}:{}: {}", number + 1, line.trim())),
+        );
+    }
+    found
+}
+
+#[test]
+fn only_apply_and_observe_make_system_calls_of_their_own() {
+    let found = trespassers(&["nix::", "rustix::", "libc::"], &["apply/", "observe/"]);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn the_middle_is_pure() {
+    let words = ["std::fs", "std::env", "std::process", "std::net", "std::time", "tokio::", "kube::", "notify::"];
+    let found =
+        trespassers(&words, &["observe/", "apply/", "verify/", "report/", "rollout/", "agent", "cli/", "main.rs"]);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn no_source_file_outgrows_a_reader() {
+    let mut files = Vec::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
+    for file in files {
+        let lines = fs::read_to_string(&file).expect("readable").lines().count();
+        assert!(lines <= 400, "{} has {lines} lines: split it by idea", file.display());
+    }
+}
