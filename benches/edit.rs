@@ -30,8 +30,14 @@ fn main() {
     }
 }
 
-/// Measures everything.
+/// What an edit may cost: instructions for a manifest as kubeadm writes it, alone and with its proof.
+const BUDGET: (u64, u64) = (1_000_000, 3_000_000);
+/// How much more a byte may cost in the largest manifest than in the second largest, in percent.
+const GROWTH: u64 = 120;
+
+/// Measures everything, and fails when the budget is passed.
 fn table() {
+    let mut per_byte_of_edit = Vec::new();
     println!("instructions per edit; patched: nothing to do; older: another revision over an earlier one");
     println!(
         "{:>9}  {:<10} {:>12} {:>8} {:>14} {:>8}",
@@ -43,9 +49,21 @@ fn table() {
             let [none, edit, proof] = WORK.map(|work| count(work, state, size));
             let per_byte = |count: u64| count as f64 / bytes as f64;
             let (edit, proof) = (edit - none, proof - none);
+            if state == "unpatched" {
+                per_byte_of_edit.push(edit * 1000 / bytes as u64);
+            }
+            if size == SIZES[0] {
+                assert!(edit <= BUDGET.0 && proof <= BUDGET.1, "over budget: {edit} alone, {proof} with proof");
+            }
             println!("{bytes:>9}  {state:<10} {edit:>12} {:>8.0} {proof:>14} {:>8.0}", per_byte(edit), per_byte(proof));
         }
     }
+    let (large, largest) = (per_byte_of_edit[SIZES.len() - 2], per_byte_of_edit[SIZES.len() - 1]);
+    assert!(
+        largest * 100 <= large * GROWTH,
+        "not linear: {large} and {largest} thousandths of an instruction per byte"
+    );
+    println!("within the budget of {} and {} instructions, and linear", BUDGET.0, BUDGET.1);
 }
 
 /// Runs this program under callgrind and reads the number of instructions.

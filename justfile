@@ -1,0 +1,38 @@
+# Everything that CI does is a recipe here, so that people can do it too.
+
+export RUSTDOCFLAGS := "-D warnings"
+
+# list the recipes
+[private]
+default:
+    @just --list --unsorted
+
+# format, lint, licences and sources of dependencies, documentation
+check:
+    cargo fmt --check
+    cargo clippy --all-targets --locked -- -D warnings
+    "$(hack/tool cargo-deny)" --log-level error check bans licenses sources
+    cargo doc --no-deps --locked --quiet
+
+# all tests that need nothing but Rust
+test:
+    cargo test --locked
+
+# write the expected files of tests/golden and the rule tables anew, and show what changed
+golden-update:
+    UPDATE_GOLDEN=1 cargo test --quiet --test golden --test docs
+    git --no-pager diff --stat -- tests/golden docs
+    git --no-pager diff -- tests/golden docs
+
+# many damaged manifests (more with: just fuzz 5000000 SEED), and a sample judged by the kubelet's own reader
+fuzz inputs="1000000" seed="0" sample="10000":
+    hack/fuzz {{ inputs }} {{ seed }} {{ sample }}
+
+# instructions per edit, counted by callgrind, against the budget
+bench:
+    hack/tool valgrind
+    cargo bench --locked --bench edit
+
+# the plan for a host tree and a source directory, by default the bundled example
+plan host="examples/host" source="examples/source":
+    cargo run --quiet -- plan --host-root {{ host }} --source {{ source }}

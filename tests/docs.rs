@@ -1,0 +1,72 @@
+//! The documents say what the code does.
+#![allow(clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "a test reads and updates documents")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use schedpatch::edit::Rule;
+use schedpatch::platform;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// All source code in one text.
+fn code(dir: &Path) -> String {
+    let entries = fs::read_dir(dir).expect("readable").map(|entry| entry.expect("readable").path());
+    entries.map(|path| if path.is_dir() { code(&path) } else { fs::read_to_string(path).expect("text") }).collect()
+}
+
+#[test]
+fn the_table_of_rules_is_the_one_in_the_code() {
+    let mut table = "| rule | way out |\n|---|---|\n".to_owned();
+    for rule in Rule::ALL {
+        writeln!(table, "| `{rule}` | {} |", rule.way_out()).expect("a string takes it");
+    }
+    let text = read("docs/refusals.md");
+    let (head, rest) = text.split_once("<!-- rules -->\n").expect("the mark is there");
+    let (_, tail) = rest.split_once("<!-- /rules -->").expect("the end mark is there");
+    let expected = format!("{head}<!-- rules -->\n{table}<!-- /rules -->{tail}");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(root().join("docs/refusals.md"), expected).expect("written");
+    } else {
+        assert_eq!(text, expected, "run: just golden-update");
+    }
+}
+
+#[test]
+fn every_finding_of_the_code_is_documented() {
+    let (code, text) = (code(&root().join("src")), read("docs/refusals.md"));
+    let mut found = 0;
+    for call in ["Finding::error(", "Finding::warning(", "Finding::info("] {
+        for part in code.split(call).skip(1) {
+            let Some(rule) = part.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next()) else {
+                continue;
+            };
+            found += 1;
+            assert!(text.contains(&format!("| `{rule}` |")), "{rule} is not in docs/refusals.md");
+        }
+    }
+    assert!(found > 20, "the findings were not found in the code");
+}
+
+#[test]
+fn every_platform_is_documented() {
+    let text = read("docs/platforms.md");
+    for platform in platform::ALL {
+        assert!(text.contains(&format!("`{}`", platform.id)), "{} is not in docs/platforms.md", platform.id);
+    }
+}
+
+#[test]
+fn the_commands_at_the_top_of_the_readme_are_the_ones_that_ci_runs() {
+    let readme = read("README.md");
+    assert!(readme.contains("cargo run -- plan --host-root examples/host --source examples/source"));
+    assert!(readme.contains("cargo test "));
+    assert!(read(".ci/run").contains("cargo test"));
+}
