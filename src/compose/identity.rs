@@ -111,6 +111,7 @@ impl Carried {
                 format!("the value {text:?} of --{} cannot be carried into a configuration file", flag.name),
                 "write the value out in the manifest",
             )
+            .at_line(flag.line)
         })
     }
 

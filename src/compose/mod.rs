@@ -65,10 +65,11 @@ pub fn compose(sources: &[Source], pod: &SchedulerPod, version: Version) -> Resu
     }
     accepted(&config, version).map_err(|finding| vec![finding])?;
     if let Some(flag) = pod.flags.iter().find(|flag| flag.name.starts_with("policy-config")) {
-        return Err(vec![policy(&flag.name)]);
+        return Err(vec![policy(&flag.name).at_line(flag.line)]);
     }
-    if let Some(own) = last_flag(&pod.flags, "config") {
-        return Err(vec![existing_config(own.value.as_deref().unwrap_or_default())]);
+    let own = last_flag(&pod.flags, "config").and_then(|flag| Some((flag, flag.value.as_deref()?)));
+    if let Some((flag, path)) = own.filter(|(_, path)| !path.is_empty()) {
+        return Err(vec![existing_config(path).at_line(flag.line)]);
     }
 
     let Config { file, content, .. } = config;

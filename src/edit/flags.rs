@@ -7,6 +7,8 @@ pub struct Flag {
     pub name: String,
     /// `None` for a flag without a value, which for pflag is `true`.
     pub value: Option<String>,
+    /// The line it stands on
+    pub line: Option<usize>,
     /// Number of the word that holds the name.
     pub(crate) word: usize,
     /// Number of the word that holds the value.
@@ -28,6 +30,7 @@ pub(crate) fn read(words: &[&str], first: usize) -> Vec<Flag> {
         flags.push(Flag {
             name: name.replace('_', "-"),
             value: value.or_else(|| separate.copied()).map(str::to_owned),
+            line: None,
             word: first + at,
             value_word: first + at + usize::from(separate.is_some()),
         });

@@ -19,7 +19,7 @@ pub(crate) fn before_reading(text: &str) -> Result<(), Refusal> {
     if text.starts_with('%') {
         return Err(Refusal::at_line(Rule::Directive, 1, "the file begins with a % directive"));
     }
-    if first == Some(b'{') && !text.trim_start().starts_with("{{") && !text.trim_start().starts_with("{%") {
+    if first == Some(b'{') && !TEMPLATE_MARKS.iter().any(|mark| text.contains(mark)) {
         return Err(Refusal::at_line(Rule::Json, 1, "the manifest is written as JSON"));
     }
     if let Some(at) = odd_line_break(text) {

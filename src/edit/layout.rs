@@ -170,7 +170,8 @@ impl Tree<'_> {
                 return Err(Refusal::new(Rule::Unproven, "what is to be changed is not there"));
             };
             if node.decorated {
-                let line = self.line(node.span.start);
+                let line =
+                    self.line(self.entry_at(&path[..depth]).map_or(node.span.start, |(entry, _)| entry.key.span.start));
                 return Err(Refusal::at_line(
                     Rule::Anchor,
                     line,
@@ -218,6 +219,14 @@ impl Tree<'_> {
 
     fn column_of_dash(&self, items: &[Node<'_>]) -> Result<usize, Refusal> {
         let dash = items.iter().find_map(|item| self.dash_of(item));
+        if let Some(item) = items.iter().find(|item| dash.is_none() && item.decorated) {
+            let line = self.line(item.span.start);
+            return Err(Refusal::at_line(
+                Rule::Anchor,
+                line,
+                "an anchor, alias or tag stands before what must be changed",
+            ));
+        }
         let Some(dash) = dash else {
             return Err(self.odd(items.first().map_or(0, |item| item.span.start), "is a list whose dashes stand alone"));
         };

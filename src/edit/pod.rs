@@ -56,6 +56,16 @@ impl Found<'_, '_> {
         if word < self.commands { ("command", word) } else { ("args", word - self.commands) }
     }
 
+    /// The flags, each with the line it stands on.
+    fn flags_with_lines(&self, tree: &Tree<'_>) -> Vec<Flag> {
+        let line = |word| {
+            let (list, index) = self.place(word);
+            let item = self.container.get(list).and_then(|list| list.items().get(index));
+            item.map(|item| tree.line(item.span.start))
+        };
+        self.flags.iter().map(|flag| Flag { line: line(flag.word), ..flag.clone() }).collect()
+    }
+
     /// The list to which flags are added: the one that is read last.
     pub fn flag_list(&self) -> &'static str {
         if self.words.len() > self.commands { "args" } else { "command" }
@@ -105,7 +115,11 @@ pub(crate) fn find<'t, 'a>(tree: &'t Tree<'a>) -> Result<Found<'t, 'a>, Refusal>
                     "a second container runs kube-scheduler",
                 ));
             }
-            Program::Behind(by) => wrapped = Some((container, by)),
+            Program::Behind(by) => {
+                let list =
+                    container.get("command").filter(|list| !list.items().is_empty()).or_else(|| container.get("args"));
+                wrapped = Some((list.and_then(|list| list.items().first()).unwrap_or(container), by));
+            }
             Program::Absent => {}
         }
     }
@@ -134,14 +148,17 @@ pub(crate) fn find<'t, 'a>(tree: &'t Tree<'a>) -> Result<Found<'t, 'a>, Refusal>
 fn no_scheduler(tree: &Tree<'_>, containers: &[Node<'_>]) -> Refusal {
     let silent = containers.iter().find(|container| {
         let image = container.get("image").and_then(Node::text).unwrap_or_default();
-        words(container).is_some_and(|(words, _)| words.is_empty()) && image.contains("kube-scheduler")
+        let name = container.get("name").and_then(Node::text).unwrap_or_default();
+        let silent = words(container)
+            .is_some_and(|(words, commands)| commands == 0 && words.first().is_none_or(|word| word.starts_with('-')));
+        silent && (image.contains("kube-scheduler") || name == "kube-scheduler")
     });
     match silent {
         Some(container) => at_node(
             tree,
             container,
             Rule::NoScheduler,
-            "the container names no program: the image's own entrypoint is run",
+            "the container has no command, so it is unknown what its image runs",
         ),
         None => Refusal::new(Rule::NoScheduler, "no container runs kube-scheduler"),
     }
@@ -158,7 +175,7 @@ fn words<'t>(container: &'t Node<'_>) -> Option<(Vec<&'t str>, usize)> {
             None => Some(Vec::new()),
             Some(node) if node.is_null() => Some(Vec::new()),
             Some(node) => match &node.kind {
-                Kind::List(items) => items.iter().map(Node::text).collect(),
+                Kind::List(items) => items.iter().map(word).collect(),
                 _ => None,
             },
         }
@@ -167,6 +184,11 @@ fn words<'t>(container: &'t Node<'_>) -> Option<(Vec<&'t str>, usize)> {
     let commands = words.len();
     words.extend(list("args")?);
     Some((words, commands))
+}
+
+/// An item as a word; what an alias stands for is not looked at.
+fn word<'t>(item: &'t Node<'_>) -> Option<&'t str> {
+    if matches!(item.kind, Kind::Alias) { Some("*") } else { item.text() }
 }
 
 fn pod_name<'t>(tree: &'t Tree<'_>) -> Option<&'t str> {
@@ -203,7 +225,7 @@ pub fn read(text: &str) -> Result<SchedulerPod, Refusal> {
         container: found.name.clone(),
         image: image.and_then(Node::text).unwrap_or_default().to_owned(),
         image_line: image.map_or(0, |node| tree.line(node.span.start)),
-        flags: found.flags,
+        flags: found.flags_with_lines(&tree),
         ours: ours(&tree),
     })
 }

@@ -48,10 +48,11 @@ fn first_operand(words: &[&str]) -> Option<usize> {
 
 /// Whether one of the words is, or as a shell script names, kube-scheduler.
 fn behind(first: &str, rest: &[&str]) -> Program {
-    let named = rest.iter().any(|word| {
-        word.split(|separator: char| separator.is_whitespace() || ";&|()'\"`".contains(separator))
-            .any(|part| base_name(part) == SCHEDULER)
+    let script = rest.iter().flat_map(|word| {
+        word.split(|separator: char| separator.is_whitespace() || ";&|()'\"`".contains(separator)).map(base_name)
     });
+    let parts: Vec<&str> = script.collect();
+    let named = parts.contains(&SCHEDULER) || parts.windows(2).any(|pair| pair == ["hyperkube", "scheduler"]);
     if named { Program::Behind(first.to_owned()) } else { Program::Absent }
 }
 
@@ -74,6 +75,7 @@ mod tests {
             (&["/hyperkube", "scheduler"], Program::At(1)),
             (&["/hyperkube", "apiserver"], Program::Absent),
             (&["/bin/sh", "-c", "exec /usr/bin/kube-scheduler --a 1>>/log 2>&1"], Program::Behind("/bin/sh".into())),
+            (&["sh", "-c", "/hyperkube scheduler --v=2 >/log"], Program::Behind("sh".into())),
             (&["tini", "--", "kube-scheduler"], Program::Behind("tini".into())),
             (&["etcd", "--name=kube-scheduler-1"], Program::Absent),
             (&[], Program::Absent),

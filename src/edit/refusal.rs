@@ -31,7 +31,7 @@ rules! {
     /// The text is no YAML.
     NotYaml = "not-yaml", "mend the file; the kubelet cannot run it either";
     /// The document is no Pod, or has no name, or no containers.
-    NotAPod = "not-a-pod", "name the static pod of the scheduler with --target FILE";
+    NotAPod = "not-a-pod", "mend it, since the kubelet cannot run it so; or name the static pod of the scheduler with --target FILE";
     /// No container runs kube-scheduler.
     NoScheduler = "no-scheduler", "write the program and its flags into command or args, or name another file with --target FILE";
     /// More than one container runs kube-scheduler.
