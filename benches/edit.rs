@@ -101,6 +101,8 @@ fn wanted(revision: &str) -> Wanted {
         config_dir: format!("/var/lib/schedpatch/revisions/{revision}"),
         image: None,
         dns_policy: None,
+        args: Vec::new(),
+        mounts: Vec::new(),
     }
 }
 

@@ -2,6 +2,43 @@
 
 use serde::Serialize;
 
+/// Writes a table of rules once: variant, stable name, way out.
+macro_rules! rules {
+    ($(#[$about:meta])* $rules:ident { $(#[doc = $about_rule:literal] $variant:ident = $name:literal, $way_out:literal;)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum $rules { $(#[doc = $about_rule] $variant,)* }
+
+        impl $rules {
+            /// Every rule, for documents and tests.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The stable name.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What it is about, in a sentence.
+            pub fn about(self) -> &'static str {
+                match self { $(Self::$variant => $about_rule.trim_ascii(),)* }
+            }
+
+            /// What a person can do about it.
+            pub fn way_out(self) -> &'static str {
+                match self { $(Self::$variant => $way_out,)* }
+            }
+        }
+
+        impl std::fmt::Display for $rules {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+pub(crate) use rules;
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -5,6 +5,8 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::settings::Wishes;
+
 /// Raised when the same input is written differently than before, so that nodes notice.
 const EDIT_FORMAT: &str = "static-pod/1";
 
@@ -49,29 +51,18 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// All that is written on a node, except the generation.
-#[derive(Debug)]
-pub struct Content<'a> {
-    /// The composed config and the files beside it, before `$(SCHEDPATCH_DIR)` is expanded
-    pub files: &'a BTreeMap<String, Vec<u8>>,
-    /// Another image for the scheduler
-    pub image: Option<&'a str>,
-    /// Another DNS policy for its pod
-    pub dns_policy: Option<&'a str>,
-}
-
-impl Content<'_> {
-    /// The revision: 12 hex digits.
-    pub fn revision(&self) -> String {
-        let files = Digest::of_files(self.files).0;
-        let parts = [
-            EDIT_FORMAT.as_bytes(),
-            &files,
-            self.image.unwrap_or_default().as_bytes(),
-            self.dns_policy.unwrap_or_default().as_bytes(),
-        ];
-        let mut text = Digest::of_parts(parts).to_string();
-        text.truncate(REVISION_DIGITS);
-        text
-    }
+/// The revision of all that is written on a node except the generation: the composed files before `$(SCHEDPATCH_DIR)` is
+/// expanded, and what the manifest shall say besides.
+pub fn revision(files: &BTreeMap<String, Vec<u8>>, wishes: &Wishes) -> String {
+    let Wishes { image, version: _, args, mounts, dns_policy } = wishes;
+    let of_files = Digest::of_files(files).0;
+    let args: Vec<_> = args.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let list = |parts: &[String]| Digest::of_parts(parts.iter().map(String::as_bytes)).0;
+    let (args, mounts) = (list(&args), list(mounts));
+    let text = |text: &Option<String>| text.clone().unwrap_or_default().into_bytes();
+    let (image, dns_policy) = (text(image), text(dns_policy));
+    let parts: [&[u8]; 6] = [EDIT_FORMAT.as_bytes(), &of_files, &image, &args, &mounts, &dns_policy];
+    let mut revision = Digest::of_parts(parts).to_string();
+    revision.truncate(REVISION_DIGITS);
+    revision
 }

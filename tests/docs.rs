@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use schedpatch::compose::lint::LintRule;
 use schedpatch::edit::Rule;
 use schedpatch::platform;
 
@@ -22,21 +23,36 @@ fn code(dir: &Path) -> String {
     entries.map(|path| if path.is_dir() { code(&path) } else { fs::read_to_string(path).expect("text") }).collect()
 }
 
-#[test]
-fn the_table_of_rules_is_the_one_in_the_code() {
-    let mut table = "| rule | way out |\n|---|---|\n".to_owned();
-    for rule in Rule::ALL {
-        writeln!(table, "| `{rule}` | {} |", rule.way_out()).expect("a string takes it");
-    }
-    let text = read("docs/refusals.md");
+/// Compares the table between the marks of a document, or writes it when asked to.
+fn expect_table(path: &str, table: &str) {
+    let text = read(path);
     let (head, rest) = text.split_once("<!-- rules -->\n").expect("the mark is there");
     let (_, tail) = rest.split_once("<!-- /rules -->").expect("the end mark is there");
     let expected = format!("{head}<!-- rules -->\n{table}<!-- /rules -->{tail}");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(root().join("docs/refusals.md"), expected).expect("written");
+        fs::write(root().join(path), expected).expect("written");
     } else {
         assert_eq!(text, expected, "run: just golden-update");
     }
+}
+
+#[test]
+fn the_table_of_refusals_is_the_one_in_the_code() {
+    let mut table = "| rule | what | way out |\n|---|---|---|\n".to_owned();
+    for rule in Rule::ALL {
+        writeln!(table, "| `{rule}` | {} | {} |", rule.about(), rule.way_out()).expect("a string takes it");
+    }
+    expect_table("docs/refusals.md", &table);
+}
+
+#[test]
+fn the_table_of_the_lint_is_the_one_in_the_code() {
+    let mut table = "| rule | level | what | way out |\n|---|---|---|---|\n".to_owned();
+    for rule in LintRule::ALL {
+        let level = format!("{:?}", rule.level()).to_lowercase();
+        writeln!(table, "| `{rule}` | {level} | {} | {} |", rule.about(), rule.way_out()).expect("a string takes it");
+    }
+    expect_table("docs/lint.md", &table);
 }
 
 #[test]

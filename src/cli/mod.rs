@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::settings::Settings;
+
 /// Puts your scheduler configuration into the kube-scheduler that a cluster already runs.
 #[derive(Debug, Parser)]
 #[command(name = "schedpatch", version, max_term_width = 100, arg_required_else_help = true)]
@@ -26,6 +28,14 @@ impl Cli {
             Command::Plan(args) => args.run(),
         }
     }
+}
+
+/// The settings that the flags of `schedpatch plan` give.
+pub fn plan_settings(flags: &[String]) -> Result<Settings, clap::Error> {
+    let words = ["schedpatch", "plan"].into_iter().chain(flags.iter().map(String::as_str));
+    Cli::try_parse_from(words).map(|cli| match cli.command {
+        Command::Plan(args) => args.settings(),
+    })
 }
 
 #[cfg(test)]

@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
 
-use crate::finding::Finding;
+use crate::compose::lint::LintRule;
+use crate::finding::{Finding, Level};
 use crate::observe;
 use crate::plan::{self, Colour, Direction, Plan};
 use crate::platform;
-use crate::settings::Settings;
+use crate::settings::{Settings, Wishes};
 
 /// Exit code of `--check` when something must change.
 const CHANGES: u8 = 3;
@@ -69,9 +70,12 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIR", default_value = "/var/lib/schedpatch", env = "SCHEDPATCH_STATE_DIR", value_parser = plain_host_path)]
     state_dir: String,
 
-    /// Release of the scheduler, where the tag of its image does not tell
-    #[arg(long, value_name = "VERSION", env = "SCHEDPATCH_SCHEDULER_VERSION")]
-    scheduler_version: Option<String>,
+    /// Insist on breaking a rule of the lint (docs/lint.md); may be given several times
+    #[arg(long, value_name = "RULE", value_delimiter = ',', env = "SCHEDPATCH_ACCEPT", value_parser = lint_rules())]
+    accept: Vec<String>,
+
+    #[command(flatten)]
+    wishes: WishArgs,
 
     /// Plan the inverse: take out what schedpatch put in
     #[arg(long)]
@@ -88,6 +92,39 @@ pub(super) struct Args {
     /// When to colour the text
     #[arg(long, value_name = "WHEN", default_value = "auto", value_enum)]
     color: When,
+}
+
+/// What amounts to root on the node, and so is never taken from a source.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "What only flags may say, because it amounts to root on the node")]
+pub(super) struct WishArgs {
+    /// Another image for the scheduler
+    #[arg(long = "scheduler-image", value_name = "IMAGE", env = "SCHEDPATCH_SCHEDULER_IMAGE", value_parser = image)]
+    image: Option<String>,
+
+    /// Release of the scheduler, where the tag of its image does not tell
+    #[arg(long = "scheduler-version", value_name = "VERSION", env = "SCHEDPATCH_SCHEDULER_VERSION")]
+    version: Option<String>,
+
+    /// A further flag of the scheduler, for example v=4; may be given several times
+    #[arg(long = "scheduler-arg", value_name = "NAME=VALUE", env = "SCHEDPATCH_SCHEDULER_ARG", value_parser = scheduler_arg)]
+    args: Vec<(String, String)>,
+
+    /// A further path of the host that the scheduler sees, read-only; may be given several times
+    #[arg(long = "scheduler-mount", value_name = "PATH", value_delimiter = ',', env = "SCHEDPATCH_SCHEDULER_MOUNT", value_parser = plain_host_path)]
+    mounts: Vec<String>,
+
+    /// Another DNS policy for the scheduler's pod
+    #[arg(
+        long = "scheduler-dns-policy",
+        value_name = "POLICY", env = "SCHEDPATCH_SCHEDULER_DNS_POLICY", value_parser = ["ClusterFirst", "ClusterFirstWithHostNet", "Default"])]
+    dns_policy: Option<String>,
+}
+
+impl From<WishArgs> for Wishes {
+    fn from(WishArgs { image, version, args, mounts, dns_policy }: WishArgs) -> Self {
+        Self { image, version, args, mounts, dns_policy }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -108,23 +145,9 @@ enum When {
 
 impl Args {
     pub(super) fn run(self) -> ExitCode {
-        let Self {
-            host_root,
-            sources,
-            platform,
-            target,
-            manifest_dir,
-            state_dir,
-            scheduler_version,
-            restore,
-            check,
-            output,
-            color,
-        } = self;
-        let direction = if restore { Direction::Restore } else { Direction::Apply };
-        let sources = if restore { Vec::new() } else { sources };
-        let platform = (platform != "auto").then_some(platform);
-        let settings = Settings { host_root, sources, platform, target, manifest_dir, state_dir, scheduler_version };
+        let (check, output, color) = (self.check, self.output, self.color);
+        let direction = if self.restore { Direction::Restore } else { Direction::Apply };
+        let settings = self.settings();
         let plan = match observe::take_snapshot(&settings) {
             Ok(snapshot) => plan::make(&snapshot, &settings, direction),
             Err(finding) => Plan::failed(vec![finding]),
@@ -146,6 +169,14 @@ impl Args {
         } else {
             ExitCode::SUCCESS
         }
+    }
+
+    pub(super) fn settings(self) -> Settings {
+        let Self { host_root, sources, platform, target, manifest_dir, state_dir, accept, wishes, restore, .. } = self;
+        let sources = if restore { Vec::new() } else { sources };
+        let platform = (platform != "auto").then_some(platform);
+        let wishes = wishes.into();
+        Settings { host_root, sources, platform, target, manifest_dir, state_dir, wishes, accept }
     }
 }
 
@@ -176,6 +207,43 @@ fn no_color() -> bool {
 fn platform_names() -> PossibleValuesParser {
     let names = platform::ALL.iter().map(|platform| platform.id);
     PossibleValuesParser::new(["auto"].into_iter().chain(names))
+}
+
+fn lint_rules() -> PossibleValuesParser {
+    PossibleValuesParser::new(LintRule::ALL.iter().filter(|rule| rule.level() == Level::Error).map(|rule| rule.name()))
+}
+
+/// Flags of the scheduler that decide who it is and who may talk to it, or that are ours to set.
+const DENIED_ARGS: [&str; 7] = [
+    "config",
+    "master",
+    "bind-address",
+    "write-config-to",
+    "authorization-always-allow-paths",
+    "policy-config-file",
+    "policy-configmap",
+];
+
+/// `NAME=VALUE`, with or without dashes before it.
+fn scheduler_arg(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.trim_start_matches('-').split_once('=').ok_or("write NAME=VALUE")?;
+    let name = name.replace('_', "-");
+    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        return Err("the name of a flag has only letters, digits and -".to_owned());
+    }
+    if value.is_empty() || !value.bytes().all(|byte| matches!(byte, b'!'..=b'~')) {
+        return Err("the value must be printable, without blanks".to_owned());
+    }
+    if DENIED_ARGS.contains(&name.as_str()) || name.ends_with("kubeconfig") || name.starts_with("tls-") {
+        return Err(format!("{name} is not to be set this way: the target decides who the scheduler is"));
+    }
+    Ok((name, value.to_owned()))
+}
+
+/// An image that can be written anywhere without quoting.
+fn image(text: &str) -> Result<String, String> {
+    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-:@".contains(&byte));
+    if plain { Ok(text.to_owned()) } else { Err("write NAME:TAG or NAME:TAG@DIGEST".to_owned()) }
 }
 
 /// A path as the host sees it: absolute, so that it means the same wherever the host's root is mounted.

@@ -1,8 +1,12 @@
-//! What the target decides: credentials, leader election and profiling, which its flags said and `--config` would silence.
+//! What the target decides: credentials, leader election and profiling.
+//!
+//! It said so with flags, which a configuration file would silence, or in the configuration file that it already has.
 
 use serde_yaml::{Mapping, Value};
 
-use crate::edit::{Flag, last_flag};
+use super::Origin;
+use super::source::Config;
+use crate::edit::{Flag, Place, last_flag};
 use crate::finding::Finding;
 
 /// How a flag's value is written in the configuration.
@@ -52,53 +56,97 @@ const CARRIED: [Carried; 13] = [
     carried("contention-profiling", None, "enableContentionProfiling", Kind::Bool, "true"),
 ];
 
+/// The top-level fields of a configuration that are identity.
+const FIELDS: [&str; 4] = ["clientConnection", "leaderElection", "enableProfiling", "enableContentionProfiling"];
+
 /// The part of the configuration that the target decides.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Identity {
     /// The fields, as they go into the file
     pub fields: Mapping,
-    /// Which flag each came from: field path and flag
-    pub origins: Vec<(String, String)>,
-    /// What a source said otherwise
-    pub findings: Vec<Finding>,
+    /// Which flag or file each came from
+    pub origins: Vec<Origin>,
 }
 
-/// Takes the identity from the target's flags, and out of `source` what it says about it.
-pub(crate) fn take(flags: &[Flag], source: &mut Mapping) -> Result<Identity, Finding> {
-    if last_flag(flags, "kubeconfig").is_none() && last_flag(flags, "master").is_none() {
-        return Err(Finding::error(
-            "no-credentials",
-            "the scheduler has neither --kubeconfig nor --master, so with a configuration file it could not reach the API server",
-            "give it --kubeconfig=FILE in its manifest",
-        ));
-    }
-    let mut identity = Identity { fields: Mapping::new(), origins: Vec::new(), findings: Vec::new() };
-    for rule in &CARRIED {
-        let flag = last_flag(flags, rule.flag);
-        let value = flag.map(|flag| rule.value(flag)).transpose()?;
-        let said = remove(source, rule.section, rule.field);
-        if let Some(said) = said {
-            let stands = value.clone().or_else(|| rule.read(rule.default));
-            if stands.as_ref().is_none_or(|stands| !same(stands, &said)) {
-                identity.findings.push(rule.overruled(&said, flag));
+impl Identity {
+    /// From the configuration file that the target already has, and from its flags where that is silent: the scheduler
+    /// ignores them beside a file, but they say what was meant.
+    pub fn of_target(base: Option<&mut Config>, flags: &[Flag]) -> Result<Self, Finding> {
+        let mut identity = Self::default();
+        if let Some(base) = base {
+            for field in FIELDS {
+                if let Some(value) = base.content.remove(field).filter(|value| !value.is_null()) {
+                    identity.origins.push(Origin { part: field.to_owned(), from: base.file.clone() });
+                    identity.fields.insert(field.into(), value);
+                }
+            }
+        } else if last_flag(flags, "kubeconfig").is_none() && last_flag(flags, "master").is_none() {
+            return Err(Finding::error(
+                "no-credentials",
+                "the scheduler has neither --kubeconfig nor --master, so with a configuration file it could not reach the API server",
+                "give it --kubeconfig=FILE in its manifest",
+            ));
+        }
+        for rule in &CARRIED {
+            let silent = identity.get(rule.section, rule.field).is_none();
+            if let Some(flag) = last_flag(flags, rule.flag).filter(|_| silent) {
+                insert(&mut identity.fields, rule.section, rule.field, rule.value(flag)?);
+                let from = format!("--{} of the target", rule.flag);
+                identity.origins.push(Origin { part: path(rule.section, rule.field), from });
             }
         }
-        if let Some(value) = value {
-            insert(&mut identity.fields, rule.section, rule.field, value);
-            identity.origins.push((rule.path(), format!("--{} of the target", rule.flag)));
+        Ok(identity)
+    }
+
+    /// Where the scheduler's credentials are.
+    pub fn kubeconfig(&self) -> Option<&str> {
+        self.get(CLIENT, "kubeconfig").and_then(Value::as_str).filter(|path| !path.is_empty())
+    }
+
+    /// Takes out of a source what it says about identity, and tells what of it is overruled.
+    pub fn overrule(&self, source: &mut Config) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for field in FIELDS {
+            let Some(said) = source.content.remove(field) else { continue };
+            match said {
+                Value::Mapping(fields) => {
+                    for (key, said) in &fields {
+                        let key = key.as_str().unwrap_or_default();
+                        findings.extend(self.overruled(source, Some(field), key, said));
+                    }
+                }
+                said => findings.extend(self.overruled(source, None, field, &said)),
+            }
+        }
+        findings
+    }
+
+    fn overruled(&self, source: &Config, section: Option<&str>, field: &str, said: &Value) -> Option<Finding> {
+        let rule = CARRIED.iter().find(|rule| rule.section == section && rule.field == field);
+        let default = || rule.and_then(|rule| rule.read(rule.default));
+        let stands = self.get(section, field).cloned().or_else(default);
+        if said.is_null() || stands.as_ref().is_some_and(|stands| same(stands, said)) {
+            return None;
+        }
+        let path = path(section, field);
+        let from = self.origins.iter().find(|origin| origin.part == path || Some(origin.part.as_str()) == section);
+        let by =
+            from.map_or_else(|| "the target, which runs with the default".to_owned(), |origin| origin.from.clone());
+        let place: Vec<_> = section.into_iter().chain([field]).map(|key| Place::Key(key.to_owned())).collect();
+        let way_out = "leave the field out: sources decide scheduling, the target decides identity";
+        let finding = Finding::warning("overruled", format!("{path} is overruled by {by}"), way_out);
+        Some(finding.in_file(source.file.clone()).at_line(source.line(&place)))
+    }
+
+    fn get(&self, section: Option<&str>, field: &str) -> Option<&Value> {
+        match section {
+            None => self.fields.get(field),
+            Some(section) => self.fields.get(section)?.get(field),
         }
     }
-    for section in [CLIENT, ELECTION].into_iter().flatten() {
-        drop_rest(section, source, &mut identity.findings);
-    }
-    Ok(identity)
 }
 
 impl Carried {
-    fn path(&self) -> String {
-        self.section.map_or_else(|| self.field.to_owned(), |section| format!("{section}.{}", self.field))
-    }
-
     fn value(&self, flag: &Flag) -> Result<Value, Finding> {
         let text = match (&flag.value, self.kind) {
             (Some(text), _) => text.as_str(),
@@ -106,12 +154,8 @@ impl Carried {
             (None, _) => "",
         };
         self.read(text).filter(|_| !text.is_empty() && !text.contains("$(")).ok_or_else(|| {
-            Finding::error(
-                "flag-value",
-                format!("the value {text:?} of --{} cannot be carried into a configuration file", flag.name),
-                "write the value out in the manifest",
-            )
-            .at_line(flag.line)
+            let message = format!("the value {text:?} of --{} cannot be carried into a configuration file", flag.name);
+            Finding::error("flag-value", message, "write the value out in the manifest").at_line(flag.line)
         })
     }
 
@@ -130,45 +174,15 @@ impl Carried {
             }
         }
     }
-
-    fn overruled(&self, said: &Value, flag: Option<&Flag>) -> Finding {
-        let by = flag.map_or_else(
-            || format!("the target, which runs with the default {:?}", self.default),
-            |_| format!("the target's flag --{}", self.flag),
-        );
-        overruled(&self.path(), Some(said), &by)
-    }
 }
 
-fn overruled(path: &str, said: Option<&Value>, by: &str) -> Finding {
-    let said = said.and_then(|said| serde_json::to_string(said).ok()).map_or(String::new(), |said| format!(" {said}"));
-    Finding::warning(
-        "overruled",
-        format!("the source's {path}{said} is overruled by {by}"),
-        "leave the field out: sources decide scheduling, the target decides identity",
-    )
+fn path(section: Option<&str>, field: &str) -> String {
+    section.map_or_else(|| field.to_owned(), |section| format!("{section}.{field}"))
 }
 
 /// Equal, also where one says 50 and the other 50.0.
 fn same(a: &Value, b: &Value) -> bool {
     a == b || matches!((a.as_f64(), b.as_f64()), (Some(a), Some(b)) if (a - b).abs() < f64::EPSILON)
-}
-
-/// Fields of a section that no flag carries.
-fn drop_rest(section: &'static str, source: &mut Mapping, findings: &mut Vec<Finding>) {
-    let Some(rest) = source.remove(section) else { return };
-    let fields = rest.as_mapping().cloned().unwrap_or_default();
-    for (key, value) in &fields {
-        let key = key.as_str().unwrap_or_default();
-        findings.push(overruled(&format!("{section}.{key}"), Some(value), "the target, which does not say it"));
-    }
-}
-
-fn remove(config: &mut Mapping, section: Option<&str>, field: &str) -> Option<Value> {
-    match section {
-        None => config.remove(field),
-        Some(section) => config.get_mut(section)?.as_mapping_mut()?.remove(field),
-    }
 }
 
 fn insert(config: &mut Mapping, section: Option<&str>, field: &str, value: Value) {

@@ -3,7 +3,10 @@
 //! Sources decide scheduling, the target decides identity.
 
 mod identity;
+pub mod lint;
+mod merge;
 mod render;
+mod schema;
 mod source;
 mod version;
 mod yaml11;
@@ -15,14 +18,28 @@ use serde_yaml::{Mapping, Value};
 
 pub use version::{KnownVersion, Version, find as find_version};
 
-use crate::edit::{CONFIG_FILE, SchedulerPod, last_flag};
-use crate::finding::Finding;
+use crate::edit::{CONFIG_FILE, SchedulerPod};
+use crate::finding::{Finding, Level};
 use crate::observe::Source;
+use crate::settings::Wishes;
+use identity::Identity;
+use merge::Merged;
 use source::Config;
 use version::GROUP;
 
 /// In a configuration: the directory that holds it and the files beside it, as the scheduler sees it.
 pub const DIR_VARIABLE: &str = "$(SCHEDPATCH_DIR)";
+
+/// What is composed for.
+#[derive(Debug)]
+pub struct Target<'a> {
+    /// The scheduler without our edit
+    pub pod: &'a SchedulerPod,
+    /// Its release
+    pub version: Version,
+    /// The configuration file that it already has: its path on the host, and its content or why it cannot be read
+    pub base: Option<(String, Result<&'a [u8], &'a str>)>,
+}
 
 /// The result of composing.
 #[derive(Debug)]
@@ -55,92 +72,149 @@ impl Composed {
     }
 }
 
-/// Composes. `Ok(None)`: the sources hold no configuration, so there is nothing to do.
-pub fn compose(sources: &[Source], pod: &SchedulerPod, version: Version) -> Result<Option<Composed>, Vec<Finding>> {
-    let sorted = source::sort(sources)?;
-    let mut configs = sorted.configs.into_iter();
-    let Some(config) = configs.next() else { return Ok(None) };
-    if let Some(second) = configs.next() {
-        return Err(vec![several(&config, &second)]);
+/// Composes. `Ok(None)`: nobody wants anything, so there is nothing to do.
+pub fn compose(
+    sources: &[Source],
+    target: &Target<'_>,
+    wishes: &Wishes,
+    accept: &[String],
+) -> Result<Option<Composed>, Vec<Finding>> {
+    let (mut configs, others) = read_sources(sources, target.version)?;
+    if configs.is_empty() && !wishes.change_the_manifest() {
+        return Ok(None);
     }
-    accepted(&config, version).map_err(|finding| vec![finding])?;
+    let one = |finding: Finding| vec![finding];
+    let pod = target.pod;
     if let Some(flag) = pod.flags.iter().find(|flag| flag.name.starts_with("policy-config")) {
-        return Err(vec![policy(&flag.name).at_line(flag.line)]);
+        return Err(one(policy(&flag.name).at_line(flag.line)));
     }
-    let own = last_flag(&pod.flags, "config").and_then(|flag| Some((flag, flag.value.as_deref()?)));
-    if let Some((flag, path)) = own.filter(|(_, path)| !path.is_empty()) {
-        return Err(vec![existing_config(path).at_line(flag.line)]);
+    let mut base = read_base(target).map_err(one)?;
+    let identity = Identity::of_target(base.as_mut(), &pod.flags).map_err(one)?;
+
+    let judge = lint::Judge { version: target.version, pod, wishes, beside: &others };
+    let mut findings: Vec<_> = configs.iter().flat_map(|config| lint::one_file(config, judge)).collect();
+    findings.extend(identity.kubeconfig().and_then(|path| lint::kubeconfig(path, judge)));
+    findings.extend(lint::all_files(&base.iter().chain(&configs).collect::<Vec<_>>()));
+    let version = common_version(base.as_ref(), &configs, target.version).map_err(one)?;
+    for config in &mut configs {
+        findings.extend(identity.overrule(config));
+    }
+    let mut merged = merge(base.as_ref(), &configs);
+    findings.append(&mut merged.findings);
+    findings.extend(lint::merged_profiles(&merged.profiles()));
+    let findings = lint::accept(findings, accept);
+    if findings.iter().any(|finding| finding.level == Level::Error) {
+        return Err(findings);
     }
 
-    let Config { file, content, .. } = config;
-    let mut rest = content;
-    let mut whole = Mapping::new();
-    for key in ["apiVersion", "kind"] {
-        whole.extend(rest.remove(key).map(|value| (Value::from(key), value)));
-    }
-    let identity = identity::take(&pod.flags, &mut rest).map_err(|finding| vec![finding])?;
-    let mut origins = vec![Origin { part: "apiVersion".to_owned(), from: file.clone() }];
-    origins.extend(identity.origins.into_iter().map(|(part, from)| Origin { part, from }));
-    origins
-        .extend(rest.keys().filter_map(Value::as_str).map(|key| Origin { part: key.to_owned(), from: file.clone() }));
+    let version_from = configs.iter().chain(&base).find(|config| config.version == version);
+    let from = version_from.map_or("the newest that the scheduler accepts", |config| &config.file);
+    let mut origins = vec![Origin { part: "apiVersion".to_owned(), from: from.to_owned() }];
+    origins.extend(identity.origins);
+    let (fields, merged_origins) = merged.finish();
+    origins.extend(merged_origins);
+    let head = [("apiVersion", format!("{GROUP}/{version}")), ("kind", "KubeSchedulerConfiguration".to_owned())];
+    let mut whole: Mapping = head.into_iter().map(|(key, text)| (Value::from(key), Value::from(text))).collect();
     whole.extend(identity.fields);
-    whole.extend(rest);
+    whole.extend(fields);
 
-    let mut files = BTreeMap::from([(CONFIG_FILE.to_owned(), render::render(&whole).into_bytes())]);
-    for (name, content, path) in sorted.others {
-        if files.contains_key(&name) {
-            return Err(vec![name_taken(&name).in_file(path)]);
-        }
-        origins.push(Origin { part: name.clone(), from: path });
-        files.insert(name, content);
+    let mut files = others;
+    origins.extend(files.iter().map(|(name, (_, from))| Origin { part: name.clone(), from: from.clone() }));
+    let config = render::render(&whole).into_bytes();
+    if let Some((_, path)) = files.insert(CONFIG_FILE.to_owned(), (config, String::new())) {
+        return Err(one(name_taken(CONFIG_FILE).in_file(path)));
     }
-    let findings = identity.findings.into_iter().map(|finding| finding.in_file(file.clone())).collect();
+    let files = files.into_iter().map(|(name, (content, _))| (name, content)).collect();
     Ok(Some(Composed { files, origins, findings }))
 }
 
-fn accepted(config: &Config, version: Version) -> Result<(), Finding> {
-    let accepted = version.accepted();
-    if accepted.contains(&config.version.as_str()) {
-        return Ok(());
+/// Name, content and path of the files that are only copied.
+type Others = BTreeMap<String, (Vec<u8>, String)>;
+
+/// The configurations that count, in the order of the sources and of the names in them, and all other files.
+fn read_sources(sources: &[Source], version: Version) -> Result<(Vec<Config>, Others), Vec<Finding>> {
+    let mut configs = Vec::new();
+    let mut others = Others::new();
+    for source in sources {
+        let sorted = source::sort(source)?;
+        configs.extend(source::choose(sorted.configs, version).map_err(|finding| vec![finding])?);
+        for (name, content, path) in sorted.others {
+            match others.get(&name) {
+                Some((own, _)) if *own != content => return Err(vec![name_taken(&name).in_file(path)]),
+                Some(_) => {}
+                None => {
+                    others.insert(name, (content, path));
+                }
+            }
+        }
     }
-    let message = format!(
-        "kube-scheduler {version} does not accept {GROUP}/{}; it accepts {}",
-        config.version,
-        accepted.join(", ")
-    );
-    let newest = accepted.last().copied().unwrap_or("v1");
-    Err(Finding::error("api-version", message, format!("write the configuration as {GROUP}/{newest}"))
-        .in_file(config.file.clone()))
+    Ok((configs, others))
 }
 
-fn several(first: &Config, second: &Config) -> Finding {
-    let message = format!(
-        "{} and {} are both a KubeSchedulerConfiguration; several of them (alternatives, fragments) are not merged yet",
-        first.file, second.file
-    );
-    Finding::error("not-yet", message, "leave one KubeSchedulerConfiguration in the sources")
-        .in_file(second.file.clone())
+/// The configuration that the target already has.
+fn read_base(target: &Target<'_>) -> Result<Option<Config>, Finding> {
+    let Some((flag, path)) = target.pod.config() else { return Ok(None) };
+    let unusable = |why: &str| {
+        let message = format!("the scheduler's own configuration {path} cannot be merged with: {why}");
+        let way_out =
+            "mount the file from the host into the scheduler's container, or take --config out of its manifest";
+        Finding::error("base-config", message, way_out).at_line(flag.line)
+    };
+    let Some((file, content)) = &target.base else {
+        return Err(unusable("no hostPath mount of its container holds it"));
+    };
+    let content = content.map_err(|why| unusable(why).in_file(file.clone()))?;
+    let config = source::read(file, content)?;
+    let config = config.ok_or_else(|| unusable("it is no KubeSchedulerConfiguration").in_file(file.clone()))?;
+    if target.version.accepted().contains(&config.version.as_str()) {
+        Ok(Some(config))
+    } else {
+        Err(source::not_accepted(&config, target.version))
+    }
 }
 
-fn existing_config(path: &str) -> Finding {
-    let message =
-        format!("the scheduler has --config={path} already; merging with an existing configuration is not done yet");
-    Finding::error(
-        "not-yet",
-        message,
-        "put your extenders into that file by hand, or take --config out of the manifest first",
-    )
+fn merge(base: Option<&Config>, configs: &[Config]) -> Merged {
+    let mut merged = Merged::default();
+    if let Some(base) = base {
+        merged.add(base);
+    }
+    let implicit = !merged.has_profiles();
+    for config in configs {
+        merged.add(config);
+    }
+    if implicit {
+        merged.keep_default_profile("the target's implicit profile");
+    }
+    merged
+}
+
+/// The version of the result: the newest of its parts. Older parts are lifted to it where that changes nothing.
+fn common_version(base: Option<&Config>, configs: &[Config], version: Version) -> Result<String, Finding> {
+    let accepted = version.accepted();
+    let rank = |config: &&Config| accepted.iter().position(|name| *name == config.version);
+    let Some(newest) = base.into_iter().chain(configs).max_by_key(rank) else {
+        return Ok(accepted.last().copied().unwrap_or("v1").to_owned());
+    };
+    let stuck = |config: &&Config| config.version != newest.version && config.content.contains_key("profiles");
+    match base.into_iter().chain(configs).find(stuck) {
+        None => Ok(newest.version.clone()),
+        Some(config) => {
+            let message = format!(
+                "{} is {}, {} is {}, and profiles do not mean the same in both",
+                config.file, config.version, newest.file, newest.version
+            );
+            let way_out = format!("write both in one version, for example {GROUP}/{}", newest.version);
+            Err(Finding::error("mixed-versions", message, way_out).in_file(config.file.clone()))
+        }
+    }
 }
 
 fn policy(flag: &str) -> Finding {
     let message = format!(
         "the scheduler has --{flag}: a Policy and a configuration file exclude each other, and 1.23 knows no Policy any more"
     );
-    Finding::error(
-        "policy",
-        message,
-        "write the Policy's extenders as a KubeSchedulerConfiguration and take the flag out of the manifest",
-    )
+    let way_out = "write the Policy's extenders as a KubeSchedulerConfiguration and take the flag out of the manifest";
+    Finding::error("policy", message, way_out)
 }
 
 fn name_taken(name: &str) -> Finding {

@@ -2,8 +2,9 @@
 
 use serde_yaml::{Mapping, Value};
 
-use super::version::GROUP;
+use super::version::{GROUP, Version};
 use super::yaml11;
+use crate::edit::{Place, line_of_place};
 use crate::finding::Finding;
 use crate::observe::Source;
 
@@ -18,9 +19,17 @@ pub(crate) struct Config {
     pub version: String,
     /// All of it
     pub content: Mapping,
+    text: String,
 }
 
-/// The files of the sources, told apart.
+impl Config {
+    /// The line of a place in the file. Looked up only when somebody is to be told.
+    pub fn line(&self, place: &[Place]) -> Option<usize> {
+        line_of_place(&self.text, place)
+    }
+}
+
+/// The files of one source, told apart.
 #[derive(Debug, Default)]
 pub(crate) struct Sorted {
     pub configs: Vec<Config>,
@@ -28,32 +37,27 @@ pub(crate) struct Sorted {
     pub others: Vec<(String, Vec<u8>, String)>,
 }
 
-/// Sorts all files, or says what is wrong with some.
-pub(crate) fn sort(sources: &[Source]) -> Result<Sorted, Vec<Finding>> {
+/// Sorts the files of a source, or says what is wrong with some.
+pub(crate) fn sort(source: &Source) -> Result<Sorted, Vec<Finding>> {
     let mut sorted = Sorted::default();
     let mut findings = Vec::new();
-    for source in sources {
-        for (name, content) in &source.files {
-            let file = format!("{}/{name}", source.dir.trim_end_matches('/'));
-            match read(name, content) {
-                Ok(Some((version, content))) => sorted.configs.push(Config { file, version, content }),
-                Ok(None) => sorted.others.push((name.clone(), content.clone(), file)),
-                Err(finding) => findings.push(finding.in_file(file)),
-            }
+    for (name, content) in &source.files {
+        let file = format!("{}/{name}", source.dir.trim_end_matches('/'));
+        let is_yaml = [".yaml", ".yml", ".json"].iter().any(|end| name.to_ascii_lowercase().ends_with(end));
+        match if is_yaml { read(&file, content) } else { Ok(None) } {
+            Ok(Some(config)) => sorted.configs.push(config),
+            Ok(None) => sorted.others.push((name.clone(), content.clone(), file)),
+            Err(finding) => findings.push(finding),
         }
     }
     if findings.is_empty() { Ok(sorted) } else { Err(findings) }
 }
 
-/// A configuration and its version; `None` for a file of another sort.
-fn read(name: &str, content: &[u8]) -> Result<Option<(String, Mapping)>, Finding> {
-    let is_yaml = [".yaml", ".yml", ".json"].iter().any(|end| name.to_ascii_lowercase().ends_with(end));
-    if !is_yaml {
-        return Ok(None);
-    }
+/// Reads a configuration; `None` for a file of another sort.
+pub(crate) fn read(file: &str, content: &[u8]) -> Result<Option<Config>, Finding> {
     let broken = |why: String, line| {
         let way_out = "mend the file; a file that is no YAML must not end in .yaml, .yml or .json";
-        Finding::error("source-not-yaml", format!("cannot be read as YAML: {why}"), way_out).at_line(line)
+        Finding::error("source-not-yaml", format!("cannot be read as YAML: {why}"), way_out).in_file(file).at_line(line)
     };
     let text = str::from_utf8(content).map_err(|_| broken("it is not UTF-8 text".to_owned(), None))?;
     let value: Value = serde_yaml::from_str(text)
@@ -61,28 +65,52 @@ fn read(name: &str, content: &[u8]) -> Result<Option<(String, Mapping)>, Finding
     let field = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (field("apiVersion"), field("kind"));
     let Some(version) = api_version.strip_prefix(GROUP).and_then(|rest| rest.strip_prefix('/')) else {
-        return if kind == KIND { Err(wrong_group(&api_version)) } else { Ok(None) };
+        return if kind == KIND { Err(wrong_group(&api_version).in_file(file)) } else { Ok(None) };
     };
+    let version = version.to_owned();
     if kind != KIND {
         let message = format!("the kind {kind:?} of {api_version} is none that a scheduler can be configured with");
-        return Err(Finding::error("source-kind", message, format!("use kind: {KIND}, or take the file out")));
+        let finding = Finding::error("source-kind", message, format!("use kind: {KIND}, or take the file out"));
+        return Err(finding.in_file(file).at_line(line_of_place(text, &[Place::Key("kind".to_owned())])));
     }
     if let Some((word, line)) = yaml11::first_ambiguous(text) {
         let message = format!("the bare word {word} means different things to different YAML readers");
         let way_out = format!("write \"{word}\" in quotes if it is text, else true, false or the plain number");
-        return Err(Finding::error("yaml-1.1", message, way_out).at_line(Some(line)));
+        return Err(Finding::error("yaml-1.1", message, way_out).in_file(file).at_line(Some(line)));
     }
     match value {
-        Value::Mapping(content) => Ok(Some((version.to_owned(), content))),
+        Value::Mapping(content) => Ok(Some(Config { file: file.to_owned(), version, content, text: text.to_owned() })),
         _ => Ok(None),
     }
 }
 
+/// Of alternatives in one source, the newest that this scheduler accepts; all files of that version are fragments.
+pub(crate) fn choose(configs: Vec<Config>, version: Version) -> Result<Vec<Config>, Finding> {
+    let Some(first) = configs.first() else { return Ok(configs) };
+    let accepted = version.accepted();
+    let newest = accepted.iter().rev().find(|name| configs.iter().any(|config| config.version == **name));
+    match newest {
+        Some(newest) => Ok(configs.into_iter().filter(|config| config.version == *newest).collect()),
+        None => Err(not_accepted(first, version)),
+    }
+}
+
+/// Says that a scheduler does not accept the version of a file.
+pub(crate) fn not_accepted(config: &Config, version: Version) -> Finding {
+    let accepted = version.accepted();
+    let message = format!(
+        "kube-scheduler {version} does not accept {GROUP}/{}; it accepts {}",
+        config.version,
+        accepted.join(", ")
+    );
+    let newest = accepted.last().copied().unwrap_or("v1");
+    Finding::error("api-version", message, format!("write the configuration as {GROUP}/{newest}"))
+        .in_file(config.file.clone())
+        .at_line(config.line(&[Place::Key("apiVersion".to_owned())]))
+}
+
 fn wrong_group(api_version: &str) -> Finding {
     let message = format!("a {KIND} has apiVersion {GROUP}/…, not {api_version:?}");
-    Finding::error(
-        "source-kind",
-        message,
-        format!("write apiVersion: {GROUP}/v1 (or a version that your scheduler accepts)"),
-    )
+    let way_out = format!("write apiVersion: {GROUP}/v1 (or a version that your scheduler accepts)");
+    Finding::error("source-kind", message, way_out)
 }

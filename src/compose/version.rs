@@ -47,6 +47,11 @@ impl Version {
         ACCEPTED.iter().filter(fits).map(|(name, ..)| *name).collect()
     }
 
+    /// Whether this release is one of these minor versions.
+    pub(crate) fn is_within(self, first: u32, last: u32) -> bool {
+        (first..=last).contains(&self.minor)
+    }
+
     /// Refuses releases from before the configuration had its present form.
     fn supported(self) -> Result<Self, Finding> {
         if self.minor >= OLDEST_MINOR {

@@ -56,13 +56,13 @@ impl Data {
                     own.push((Self::Text((*key).to_owned()), value.into()));
                 }
             }
-            Op::Push { list, item } => {
+            Op::Push { list, items } => {
                 let place = self.at_mut(list)?;
                 if *place == Self::Null {
                     *place = Self::List(Vec::new());
                 }
                 let Self::List(own) = place else { return None };
-                own.push(item.into());
+                own.extend(items.iter().map(Self::from));
             }
             Op::Set { at, text } => *self.at_mut(at)? = Self::read(text).ok()?,
             Op::Remove { at, leaves } => {

@@ -18,7 +18,7 @@ impl Tree<'_> {
     pub fn write(&self, op: &Op) -> Splices {
         match op {
             Op::Add { map, entries } => self.add(map, entries),
-            Op::Push { list, item } => self.push(list, item),
+            Op::Push { list, items } => self.push(list, items),
             Op::Set { at, text } => Ok(vec![Splice::replace(self.one_line_scalar(at)?, text.clone())]),
             Op::Remove { at, .. } => self.remove(at),
         }
@@ -48,19 +48,23 @@ impl Tree<'_> {
         self.fill(path, &flow, |column, steps| lines(column + steps.map, steps))
     }
 
-    fn push(&self, path: &Path, item: &Value) -> Splices {
+    fn push(&self, path: &Path, items: &[Value]) -> Splices {
         let node = self.editable(path)?;
+        let flow: Vec<_> = items.iter().map(spell::flow).collect();
         if node.flow {
             let first = node.items().first().map(|item| item.span.start);
             let last = node.items().last().map(|item| item.span.end);
-            return Ok(vec![self.flow_insert(node, first, last, &[spell::flow(item)])]);
+            return Ok(vec![self.flow_insert(node, first, last, &flow)]);
         }
+        let lines = |column, steps| -> Vec<String> {
+            items.iter().flat_map(|item| spell::block_item(item, column, steps)).collect()
+        };
         if let Kind::List(own) = &node.kind {
-            let lines = spell::block_item(item, self.column_of_dash(own)?, self.steps(node));
+            let lines = lines(self.column_of_dash(own)?, self.steps(node));
             return Ok(vec![self.below(node.content_end(self.text), &lines, path.len())?]);
         }
-        let flow = format!("[{}]", spell::flow(item));
-        self.fill(path, &flow, |column, steps| spell::block_item(item, column + steps.list, steps))
+        let flow = format!("[{}]", flow.join(", "));
+        self.fill(path, &flow, |column, steps| lines(column + steps.list, steps))
     }
 
     /// Puts a collection in place of a null: lines under its key, or one line inside braces. See [`Tree::null`].

@@ -8,6 +8,7 @@ mod draft;
 mod flags;
 mod guard;
 mod layout;
+mod mounts;
 mod op;
 mod pod;
 mod program;
@@ -22,7 +23,9 @@ mod undo;
 
 pub use draft::Draft;
 pub use flags::{Flag, last as last_flag};
+pub use mounts::Mount;
 pub use pod::{Ours, SchedulerPod, read};
 pub use refusal::{Refusal, Rule};
 pub(crate) use spell::double_quoted;
-pub use static_pod::{CONFIG_FILE, Wanted, patch, unpatch};
+pub use static_pod::{CONFIG_FILE, HostMount, Wanted, patch, read_original, unpatch};
+pub(crate) use tree::{Seg as Place, line_of_place};

@@ -40,8 +40,8 @@ impl Leaves {
 pub(crate) enum Op {
     /// New keys at the end of a mapping, or in place of a null.
     Add { map: Path, entries: Vec<(&'static str, Value)> },
-    /// A new item at the end of a list, or in place of a null.
-    Push { list: Path, item: Value },
+    /// New items at the end of a list, or in place of a null.
+    Push { list: Path, items: Vec<Value> },
     /// Another scalar, given as the exact text that stands for it.
     Set { at: Path, text: String },
     /// An entry or an item less.

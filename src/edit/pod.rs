@@ -2,6 +2,7 @@
 
 use super::flags::{self, Flag};
 use super::guard;
+use super::mounts::{self, Mount};
 use super::program::{self, Program};
 use super::refusal::{Refusal, Rule};
 use super::tree::{Kind, Node, Path, Seg, Tree};
@@ -26,6 +27,12 @@ pub struct SchedulerPod {
     pub image_line: usize,
     /// Its flags, in order
     pub flags: Vec<Flag>,
+    /// What of the host its container sees
+    pub mounts: Vec<Mount>,
+    /// Whether the pod is on the host's network, where cluster names do not resolve without a DNS policy
+    pub host_network: bool,
+    /// `spec.dnsPolicy`
+    pub dns_policy: Option<String>,
     /// Our annotations, if the manifest carries an edit of ours
     pub ours: Option<Ours>,
 }
@@ -215,6 +222,7 @@ pub fn read(text: &str) -> Result<SchedulerPod, Refusal> {
     let tree = read_tree(text)?;
     let found = find(&tree)?;
     let metadata = tree.root.get("metadata");
+    let spec = |key: &str| tree.root.get("spec").and_then(|spec| spec.get(key)).and_then(Node::text).map(str::to_owned);
     let image = found.container.get("image");
     if let Some(node) = image {
         guard::no_placeholder_image(&tree, node)?;
@@ -226,6 +234,22 @@ pub fn read(text: &str) -> Result<SchedulerPod, Refusal> {
         image: image.and_then(Node::text).unwrap_or_default().to_owned(),
         image_line: image.map_or(0, |node| tree.line(node.span.start)),
         flags: found.flags_with_lines(&tree),
+        mounts: mounts::read(&tree, found.container),
+        host_network: spec("hostNetwork").as_deref() == Some("true"),
+        dns_policy: spec("dnsPolicy"),
         ours: ours(&tree),
     })
+}
+
+impl SchedulerPod {
+    /// Where on the host a path of the scheduler's container is; `None` if it is not of the host.
+    pub fn host_path(&self, path: &str) -> Option<String> {
+        mounts::host_path(&self.mounts, path)
+    }
+
+    /// The configuration file that the scheduler was started with.
+    pub fn config(&self) -> Option<(&Flag, &str)> {
+        let flag = flags::last(&self.flags, "config")?;
+        flag.value.as_deref().filter(|path| !path.is_empty()).map(|path| (flag, path))
+    }
 }

@@ -1,76 +1,48 @@
 //! Why a manifest is not edited: one value for every reason, with its line and the way out.
 
-use std::fmt;
-
-/// Writes a table of rules once: variant, stable name, way out.
-macro_rules! rules {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal, $way_out:literal;)*) => {
-        /// A reason not to edit. The name is stable: people grep for it and tests pin it.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[non_exhaustive]
-        pub enum Rule { $($(#[$doc])* $variant,)* }
-
-        impl Rule {
-            /// Every rule, for documents and tests.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The stable name.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-
-            /// What a person can do about it.
-            pub fn way_out(self) -> &'static str {
-                match self { $(Self::$variant => $way_out,)* }
-            }
-        }
-    };
-}
+use crate::finding::rules;
 
 rules! {
-    /// The text is no YAML.
-    NotYaml = "not-yaml", "mend the file; the kubelet cannot run it either";
-    /// The document is no Pod, or has no name, or no containers.
-    NotAPod = "not-a-pod", "mend it, since the kubelet cannot run it so; or name the static pod of the scheduler with --target FILE";
-    /// No container runs kube-scheduler.
-    NoScheduler = "no-scheduler", "write the program and its flags into command or args, or name another file with --target FILE";
-    /// More than one container runs kube-scheduler.
-    SeveralSchedulers = "several-schedulers", "leave one kube-scheduler container in the pod";
-    /// kube-scheduler is started by a shell or another program that we cannot look into.
-    Wrapper = "wrapper", "let command name kube-scheduler itself and put its flags into command or args";
-    /// A key stands twice in one mapping.
-    DuplicateKey = "duplicate-key", "delete one of the two";
-    /// A tab stands where YAML counts columns.
-    Tab = "tab", "indent with spaces";
-    /// The file holds more than one document.
-    SeveralDocuments = "several-documents", "keep one document per file";
-    /// The file is a template or holds placeholders.
-    Template = "template", "render the template first; the manifest must be the text that the kubelet runs";
-    /// An anchor, alias, tag or merge key stands on something that must be changed.
-    Anchor = "anchor", "write the value out in place of the anchor, alias, tag or merge key";
-    /// The file is JSON.
-    Json = "json", "convert the manifest to YAML: kubectl create --dry-run=client -o yaml -f FILE";
-    /// The file begins with a byte order mark.
-    ByteOrderMark = "byte-order-mark", "save the file as UTF-8 without a byte order mark";
-    /// The file has a `%` directive.
-    Directive = "directive", "delete the line that begins with %";
-    /// A character ends a line for one YAML reader and not for another.
-    LineSeparator = "line-separator", "use ordinary line breaks; write the character as an escape in double quotes";
-    /// Something that must be changed is written in a form that cannot be changed safely.
-    Shape = "shape", "write it in the plain form that kubeadm writes: block style, one value per line";
-    /// A name or path that we need is taken by something that is not ours.
-    Taken = "taken", "rename it, or delete it if it is left over";
-    /// Our own record of what to undo cannot be read.
-    UndoRecord = "undo-record", "take schedpatch's parts out by hand and delete the annotations schedpatch.io/*";
-    /// Two YAML readers do not agree about the file.
-    ReadersDisagree = "readers-disagree", "write the place in question in a plainer way";
-    /// The edit was made, but re-reading it did not give exactly what was meant.
-    Unproven = "unproven", "please report this file; nothing was changed";
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+    /// A reason not to edit. The name is stable: people grep for it and tests pin it.
+    Rule {
+        /// The text is no YAML.
+        NotYaml = "not-yaml", "mend the file; the kubelet cannot run it either";
+        /// The document is no Pod, or has no name, or no containers.
+        NotAPod = "not-a-pod", "mend it, since the kubelet cannot run it so; or name the static pod of the scheduler with --target FILE";
+        /// No container runs kube-scheduler.
+        NoScheduler = "no-scheduler", "write the program and its flags into command or args, or name another file with --target FILE";
+        /// More than one container runs kube-scheduler.
+        SeveralSchedulers = "several-schedulers", "leave one kube-scheduler container in the pod";
+        /// kube-scheduler is started by a shell or another program that we cannot look into.
+        Wrapper = "wrapper", "let command name kube-scheduler itself and put its flags into command or args";
+        /// A key stands twice in one mapping.
+        DuplicateKey = "duplicate-key", "delete one of the two";
+        /// A tab stands where YAML counts columns.
+        Tab = "tab", "indent with spaces";
+        /// The file holds more than one document.
+        SeveralDocuments = "several-documents", "keep one document per file";
+        /// The file is a template or holds placeholders.
+        Template = "template", "render the template first; the manifest must be the text that the kubelet runs";
+        /// An anchor, alias, tag or merge key stands on something that must be changed.
+        Anchor = "anchor", "write the value out in place of the anchor, alias, tag or merge key";
+        /// The file is JSON.
+        Json = "json", "convert the manifest to YAML: kubectl create --dry-run=client -o yaml -f FILE";
+        /// The file begins with a byte order mark.
+        ByteOrderMark = "byte-order-mark", "save the file as UTF-8 without a byte order mark";
+        /// The file has a `%` directive.
+        Directive = "directive", "delete the line that begins with %";
+        /// A character ends a line for one YAML reader and not for another.
+        LineSeparator = "line-separator", "use ordinary line breaks; write the character as an escape in double quotes";
+        /// Something that must be changed is written in a form that cannot be changed safely.
+        Shape = "shape", "write it in the plain form that kubeadm writes: block style, one value per line";
+        /// A name or path that we need is taken by something that is not ours.
+        Taken = "taken", "rename it, or delete it if it is left over";
+        /// Our own record of what to undo cannot be read.
+        UndoRecord = "undo-record", "take schedpatch's parts out by hand and delete the annotations schedpatch.io/*";
+        /// Two YAML readers do not agree about the file.
+        ReadersDisagree = "readers-disagree", "write the place in question in a plainer way";
+        /// The edit was made, but re-reading it did not give exactly what was meant.
+        Unproven = "unproven", "please report this file; nothing was changed";
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) fn draft<'a>(tree: &Tree<'a>) -> Result<Draft<'a>, Refusal> {
             ours && still_ours_or_unnamed(tree, &undo, at, path)
         }));
     }
+    // of several items of one list the last goes first, so that the others keep their places
+    gone.sort_by_key(|path| std::cmp::Reverse(if let Some(Seg::Index(index)) = path.last() { *index } else { 0 }));
     for path in &gone {
         let parent = &path[..path.len().saturating_sub(1)];
         ops.push(Op::Remove { at: path.clone(), leaves: tree.leaves(parent) });

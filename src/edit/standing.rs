@@ -5,7 +5,7 @@
 
 use super::flags;
 use super::pod::{self, Found, UNDO, annotation};
-use super::static_pod::{TERMINATION_POLICY, VOLUME, Wanted};
+use super::static_pod::{TERMINATION_POLICY, Wanted};
 use super::tree::{Node, Tree};
 use super::undo::Undo;
 
@@ -16,7 +16,11 @@ pub(crate) fn stands(tree: &Tree<'_>, wanted: &Wanted) -> bool {
     let undo = annotation(tree, UNDO).and_then(Node::text).and_then(|line| Undo::from_line(line).ok());
     let (true, Some(undo), Ok(found)) = (marks, undo, pod::find(tree)) else { return false };
     flags::last(&found.flags, "config").is_some_and(|flag| flag.value == Some(wanted.config_path()))
-        && is_mounted(tree, &found, &wanted.config_dir)
+        && wanted
+            .args
+            .iter()
+            .all(|(name, value)| flags::last(&found.flags, name).is_some_and(|flag| flag.value.as_ref() == Some(value)))
+        && wanted.volumes().iter().all(|(name, path, kind)| is_mounted(tree, &found, name, path, kind))
         && text(Some(found.container), &["terminationMessagePolicy"]) == Some(TERMINATION_POLICY)
         && wanted.image.as_deref().is_none_or(|image| text(Some(found.container), &["image"]) == Some(image))
         && wanted
@@ -26,18 +30,18 @@ pub(crate) fn stands(tree: &Tree<'_>, wanted: &Wanted) -> bool {
         && text(Some(&tree.root), &["metadata", "uid"]) == undo.placed.get("/metadata/uid").map(String::as_str)
 }
 
-fn is_mounted(tree: &Tree<'_>, found: &Found<'_, '_>, dir: &str) -> bool {
-    let volume = named(tree.root.get("spec").and_then(|spec| spec.get("volumes")));
-    let mount = named(found.container.get("volumeMounts"));
-    text(volume, &["hostPath", "path"]) == Some(dir)
-        && text(volume, &["hostPath", "type"]) == Some("Directory")
-        && text(mount, &["mountPath"]) == Some(dir)
+fn is_mounted(tree: &Tree<'_>, found: &Found<'_, '_>, name: &str, path: &str, kind: &str) -> bool {
+    let volume = named(tree.root.get("spec").and_then(|spec| spec.get("volumes")), name);
+    let mount = named(found.container.get("volumeMounts"), name);
+    text(volume, &["hostPath", "path"]) == Some(path)
+        && text(volume, &["hostPath", "type"]) == Some(kind)
+        && text(mount, &["mountPath"]) == Some(path)
         && text(mount, &["readOnly"]) == Some("true")
 }
 
-/// The item of a list that has our volume's name.
-fn named<'t, 'a>(list: Option<&'t Node<'a>>) -> Option<&'t Node<'a>> {
-    list?.items().iter().find(|item| item.get("name").and_then(Node::text) == Some(VOLUME))
+/// The item of a list that has this name.
+fn named<'t, 'a>(list: Option<&'t Node<'a>>, name: &str) -> Option<&'t Node<'a>> {
+    list?.items().iter().find(|item| item.get("name").and_then(Node::text) == Some(name))
 }
 
 fn text<'t>(node: Option<&'t Node<'_>>, path: &[&str]) -> Option<&'t str> {

@@ -6,7 +6,7 @@
 use super::draft::Draft;
 use super::guard;
 use super::op::{Op, Value};
-use super::pod::{self, Found, GENERATION, REVISION, UNDO};
+use super::pod::{self, Found, GENERATION, REVISION, SchedulerPod, UNDO};
 use super::refusal::{Refusal, Rule};
 use super::restore;
 use super::spell;
@@ -17,6 +17,8 @@ use crate::revision::Digest;
 
 /// Name of our volume and of its mount.
 pub(crate) const VOLUME: &str = "schedpatch-config";
+/// Beginning of the names of further volumes.
+const MOUNT_VOLUME: &str = "schedpatch-mount-";
 /// The config's file name in the mounted directory.
 pub const CONFIG_FILE: &str = "config.yaml";
 /// So that a crash tells its own words: kubeadm's default leaves the message empty.
@@ -38,9 +40,31 @@ pub struct Wanted {
     pub image: Option<String>,
     /// Another DNS policy for the pod
     pub dns_policy: Option<String>,
+    /// Further flags of the scheduler: name without dashes, and value
+    pub args: Vec<(String, String)>,
+    /// Further parts of the host that the scheduler sees, read-only and at their own path
+    pub mounts: Vec<HostMount>,
+}
+
+/// A part of the host that the scheduler shall see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostMount {
+    /// The path, on the host and in the container alike
+    pub path: String,
+    /// Whether it is a directory; else it is a file
+    pub is_dir: bool,
 }
 
 impl Wanted {
+    /// Our volumes: name, path and hostPath type. The first is the config's.
+    pub(crate) fn volumes(&self) -> Vec<(String, &str, &'static str)> {
+        let config = (VOLUME.to_owned(), self.config_dir.as_str(), "Directory");
+        let others = self.mounts.iter().enumerate().map(|(number, mount)| {
+            (format!("{MOUNT_VOLUME}{number}"), mount.path.as_str(), if mount.is_dir { "Directory" } else { "File" })
+        });
+        std::iter::once(config).chain(others).collect()
+    }
+
     /// The config's path, on the host and in the container alike.
     pub(crate) fn config_path(&self) -> String {
         format!("{}/{CONFIG_FILE}", self.config_dir)
@@ -77,9 +101,15 @@ pub fn unpatch(text: &str) -> Result<Draft<'_>, Refusal> {
     Ok(draft)
 }
 
+/// Reads what a manifest says about its scheduler without our edit, which must not be taken for the target's own will.
+pub fn read_original(text: &str) -> Result<SchedulerPod, Refusal> {
+    let pod = pod::read(text)?;
+    if pod.ours.is_none() { Ok(pod) } else { pod::read(&unpatch(text)?.prove()?) }
+}
+
 fn no_leftovers(tree: &Tree<'_>) -> Result<(), Refusal> {
     let Ok(found) = pod::find(tree) else { return Ok(()) };
-    not_taken(tree, &found, None)
+    not_taken(tree, &found, &[])
 }
 
 /// Collects operations and, beside each, how to undo it.
@@ -91,7 +121,7 @@ struct Patch<'t, 'a> {
 
 fn ops(tree: &Tree<'_>, wanted: &Wanted) -> Result<Vec<Op>, Refusal> {
     let found = pod::find(tree)?;
-    not_taken(tree, &found, Some(&wanted.config_dir))?;
+    not_taken(tree, &found, &wanted.volumes())?;
     no_placeholders(tree, &found)?;
     let container = ["spec", "containers", &found.name];
     let mut patch = Patch { tree, ops: Vec::new(), undo: Undo::new() };
@@ -100,18 +130,24 @@ fn ops(tree: &Tree<'_>, wanted: &Wanted) -> Result<Vec<Op>, Refusal> {
     if let Some(image) = &wanted.image {
         patch.scalar(&found.path, &container, "image", image)?;
     }
-    let mount = vec![
-        ("mountPath", Value::text(&wanted.config_dir)),
-        ("name", Value::text(VOLUME)),
-        ("readOnly", Value::Bool(true)),
-    ];
-    patch.named_item(&found.path, &container, "volumeMounts", mount)?;
+    for (name, value) in &wanted.args {
+        patch.flag(&found, name, value)?;
+    }
+    let volumes = wanted.volumes();
+    let mounts = volumes.iter().map(|(name, path, _)| {
+        let mount =
+            vec![("mountPath", Value::text(*path)), ("name", Value::text(name)), ("readOnly", Value::Bool(true))];
+        (name.as_str(), Value::Map(mount))
+    });
+    patch.named_items(&found.path, &container, "volumeMounts", mounts.collect())?;
     patch.scalar(&found.path, &container, "terminationMessagePolicy", TERMINATION_POLICY)?;
 
     let spec = vec![Seg::Key("spec".into())];
-    let host_path = vec![("path", Value::text(&wanted.config_dir)), ("type", Value::text("Directory"))];
-    let volume = vec![("hostPath", Value::Map(host_path)), ("name", Value::text(VOLUME))];
-    patch.named_item(&spec, &["spec"], "volumes", volume)?;
+    let items = volumes.iter().map(|(name, path, kind)| {
+        let host_path = vec![("path", Value::text(*path)), ("type", Value::text(*kind))];
+        (name.as_str(), Value::Map(vec![("hostPath", Value::Map(host_path)), ("name", Value::text(name))]))
+    });
+    patch.named_items(&spec, &["spec"], "volumes", items.collect())?;
     if let Some(policy) = &wanted.dns_policy {
         patch.scalar(&spec, &["spec"], "dnsPolicy", policy)?;
     }
@@ -120,24 +156,27 @@ fn ops(tree: &Tree<'_>, wanted: &Wanted) -> Result<Vec<Op>, Refusal> {
 }
 
 /// Whether a name or path of ours is in use by something that we did not write.
-fn not_taken(tree: &Tree<'_>, found: &Found<'_, '_>, config_dir: Option<&str>) -> Result<(), Refusal> {
-    let volumes = tree.root.get("spec").and_then(|spec| spec.get("volumes"));
-    let mounts = found.container.get("volumeMounts");
-    let named = |list: Option<&Node<'_>>, key: &str, value: &str| -> Option<usize> {
-        let items = list.map_or(&[][..], Node::items);
-        items.iter().find(|item| item.get(key).and_then(Node::text) == Some(value)).map(|item| item.span.start)
-    };
-    let taken = |at: usize, message: String| Err(Refusal::at_line(Rule::Taken, tree.line(at), message));
-    if let Some(at) = named(volumes, "name", VOLUME).or_else(|| named(mounts, "name", VOLUME)) {
-        return taken(
-            at,
-            format!("the volume name {VOLUME} is in use, and not by an edit of schedpatch that is on record"),
-        );
+fn not_taken(tree: &Tree<'_>, found: &Found<'_, '_>, volumes: &[(String, &str, &str)]) -> Result<(), Refusal> {
+    let all = tree.root.get("spec").and_then(|spec| spec.get("volumes")).map_or(&[][..], Node::items);
+    let mounts = found.container.get("volumeMounts").map_or(&[][..], Node::items);
+    let is_ours = |name: &str| name == VOLUME || name.starts_with(MOUNT_VOLUME);
+    let taken =
+        |node: &Node<'_>, message: String| Err(Refusal::at_line(Rule::Taken, tree.line(node.span.start), message));
+    for node in all.iter().chain(mounts) {
+        if let Some(name) = node.get("name").and_then(Node::text).filter(|name| is_ours(name)) {
+            return taken(
+                node,
+                format!("the volume name {name} is in use, and not by an edit of schedpatch that is on record"),
+            );
+        }
     }
-    match config_dir.and_then(|dir| named(mounts, "mountPath", dir)) {
-        Some(at) => taken(at, "something else is mounted where our config directory goes".to_owned()),
-        None => Ok(()),
+    for node in mounts {
+        let path = node.get("mountPath").and_then(Node::text).unwrap_or_default();
+        if volumes.iter().any(|(_, own, _)| path.trim_end_matches('/') == *own) {
+            return taken(node, format!("something is mounted at {path} already"));
+        }
     }
+    Ok(())
 }
 
 fn no_placeholders(tree: &Tree<'_>, found: &Found<'_, '_>) -> Result<(), Refusal> {
@@ -167,7 +206,8 @@ impl Patch<'_, '_> {
             let word = format!("{flag}={value}");
             self.undo.placed.insert(at.clone(), word.clone());
             self.undo.created.push(at);
-            self.ops.push(Op::Push { list: child(list, None), item: self.like_neighbours(found, list, word) });
+            let item = self.like_neighbours(found, list, word);
+            self.ops.push(Op::Push { list: child(list, None), items: vec![item] });
             return Ok(());
         };
         let (list, index) = found.place(own.value_word);
@@ -213,23 +253,25 @@ impl Patch<'_, '_> {
         Ok(())
     }
 
-    /// Adds an item that has our volume's name to a list, which is made where it is missing.
-    fn named_item(
+    /// Adds items that have names of ours to a list, which is made where it is missing.
+    fn named_items(
         &mut self,
         map: &Path,
         names: &[&str],
         key: &'static str,
-        item: Vec<(&'static str, Value)>,
+        items: Vec<(&str, Value)>,
     ) -> Result<(), Refusal> {
         let mut list = map.clone();
         list.push(Seg::Key(key.to_owned()));
         let at = pointer(&[names, &[key]].concat());
-        self.undo.created.push(pointer(&[names, &[key, VOLUME]].concat()));
-        if self.collection(&list, &at, |node| matches!(node.kind, Kind::List(_)))? {
-            self.ops.push(Op::Push { list, item: Value::Map(item) });
+        self.undo.created.extend(items.iter().map(|(name, _)| pointer(&[names, &[key, name]].concat())));
+        let there = self.collection(&list, &at, |node| matches!(node.kind, Kind::List(_)))?;
+        let items = items.into_iter().map(|(_, item)| item).collect();
+        self.ops.push(if there {
+            Op::Push { list, items }
         } else {
-            self.ops.push(Op::Add { map: map.clone(), entries: vec![(key, Value::List(vec![Value::Map(item)]))] });
-        }
+            Op::Add { map: map.clone(), entries: vec![(key, Value::List(items))] }
+        });
         Ok(())
     }
 

@@ -180,6 +180,16 @@ pub(crate) fn line_end(text: &str, at: usize) -> usize {
     text[at..].find('\n').map_or(text.len(), |newline| at + newline + 1)
 }
 
+/// The line of a place in a YAML text, if it is there: for a key its own line, not that of its value.
+pub(crate) fn line_of_place(text: &str, place: &[Seg]) -> Option<usize> {
+    let tree = Tree::read(text).ok()?;
+    let node = match place.split_last() {
+        Some((Seg::Key(key), parent)) => &tree.at(parent)?.entry(key)?.key,
+        _ => tree.at(place)?,
+    };
+    Some(tree.line(node.span.start))
+}
+
 struct Builder<'a> {
     text: &'a str,
     open: Vec<(Node<'a>, Option<Node<'a>>)>,

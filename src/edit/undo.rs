@@ -74,11 +74,11 @@ pub(crate) fn resolve(tree: &Tree<'_>, pointer: &str) -> Option<Path> {
 
 /// The item of this name; of several flags the last, and of a flag in two words the one with its value.
 fn named_item(items: &[Node<'_>], name: &str) -> Option<usize> {
-    if name.starts_with('-') {
+    let by_name = items.iter().position(|item| item.get("name").and_then(Node::text) == Some(name));
+    by_name.or_else(|| {
         let index = items.iter().rposition(|item| item.text().is_some_and(|word| is_flag(word, name)))?;
-        return Some(if items[index].text() == Some(name) { index + 1 } else { index });
-    }
-    items.iter().position(|item| item.get("name").and_then(Node::text) == Some(name))
+        Some(if items[index].text() == Some(name) { index + 1 } else { index })
+    })
 }
 
 fn is_flag(word: &str, name: &str) -> bool {

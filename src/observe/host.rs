@@ -58,6 +58,22 @@ impl HostRoot {
     }
 }
 
+/// No file that is read whole may be larger: as much as the kubelet reads of a manifest.
+pub(super) const MAX_BYTES: u64 = 10 * 1024 * 1024;
+
+/// The content of a regular file of bounded size.
+pub(super) fn read_small(root: &HostRoot, path: &str) -> io::Result<Vec<u8>> {
+    let real = root.resolve(path)?;
+    let metadata = fs::metadata(&real)?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    if metadata.len() > MAX_BYTES {
+        return Err(io::Error::other(format!("it is larger than 10 MiB ({} bytes)", metadata.len())));
+    }
+    fs::read(real)
+}
+
 /// Names and `..` of a path; the root and `.` are left out.
 fn parts(path: &Path) -> impl DoubleEndedIterator<Item = &OsStr> {
     path.components().filter_map(|component| match component {

@@ -12,6 +12,7 @@ pub use manifests::ManifestFile;
 pub use sources::Source;
 pub use state::State;
 
+use crate::edit::{self, HostMount};
 use crate::finding::Finding;
 use crate::platform::{self, Marker, Target};
 use crate::settings::Settings;
@@ -25,6 +26,10 @@ pub struct Snapshot {
     pub sources: Vec<Source>,
     /// What we did before
     pub state: State,
+    /// Configuration files that schedulers here already have, by their path on the host; or why they cannot be read
+    pub bases: BTreeMap<String, Result<Vec<u8>, String>>,
+    /// The paths that the scheduler shall see besides
+    pub mounts: Vec<HostMount>,
 }
 
 /// What the host shows about itself.
@@ -102,8 +107,26 @@ pub fn take_snapshot(settings: &Settings) -> Result<Snapshot, Finding> {
         let files = manifests::read_dir(&root, &dir)?;
         facts.manifests.insert(dir, files);
     }
+    let bases = read_bases(&root, &facts);
+    let mounts = settings.wishes.mounts.iter().map(|path| find_mount(&root, path)).collect::<Result<_, _>>()?;
     let sources = settings.sources.iter().map(|dir| sources::read(dir)).collect::<Result<_, _>>()?;
-    Ok(Snapshot { facts, sources, state: state::read(&root, &settings.state_dir)? })
+    Ok(Snapshot { facts, sources, state: state::read(&root, &settings.state_dir)?, bases, mounts })
+}
+
+/// Reads the configuration files that the schedulers' own flags name, through the mounts of their containers.
+fn read_bases(root: &HostRoot, facts: &HostFacts) -> BTreeMap<String, Result<Vec<u8>, String>> {
+    let files = facts.manifests.values().flatten().flatten().filter(|file| file.names_scheduler());
+    let pods = files.filter_map(|file| edit::read_original(file.text.as_ref().ok()?).ok());
+    let paths = pods.filter_map(|pod| pod.host_path(pod.config()?.1));
+    paths.map(|path| (path.clone(), host::read_small(root, &path).map_err(|error| error.to_string()))).collect()
+}
+
+fn find_mount(root: &HostRoot, path: &str) -> Result<HostMount, Finding> {
+    let metadata = root.resolve(path).and_then(std::fs::metadata).map_err(|error| {
+        let message = format!("cannot be mounted into the scheduler: {error}");
+        Finding::error("mount", message, "give a path that is there on every control-plane node").in_file(path)
+    })?;
+    Ok(HostMount { path: path.to_owned(), is_dir: metadata.is_dir() })
 }
 
 /// The directories to look into: the given one, else those of all platforms.

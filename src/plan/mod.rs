@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 pub use show::{Colour, show};
 
 use crate::compose::{self, Composed, KnownVersion, Origin};
-use crate::edit::{self, Refusal, SchedulerPod, Wanted};
+use crate::edit::{self, Refusal, Wanted};
 use crate::finding::{Finding, Level};
 use crate::observe::{ManifestFile, Snapshot};
 use crate::platform::{self, Detected, Target as Place};
-use crate::revision::{Content, Digest};
-use crate::settings::Settings;
+use crate::revision::{Digest, revision};
+use crate::settings::{Settings, Wishes};
 
 /// Files of a revision are read by a scheduler that may run as another user.
 const REVISION_FILE_MODE: u32 = 0o644;
@@ -122,13 +122,20 @@ fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: D
     match direction {
         Direction::Restore => restore(plan, chosen.file, chosen.text).map_err(in_target),
         Direction::Apply => {
-            let original = original(&chosen).map_err(in_target)?;
-            let given = settings.scheduler_version.as_deref();
-            let version = compose::find_version(given, &original.image).map_err(|finding| {
+            let original = edit::read_original(chosen.text).map_err(in_target)?;
+            let image = settings.wishes.image.as_deref().unwrap_or(&original.image);
+            let version = compose::find_version(settings.wishes.version.as_deref(), image).map_err(|finding| {
                 one(finding.in_file(chosen.file.path.clone()).at_line(Some(chosen.pod.image_line)))
             })?;
             plan.scheduler = Some(version.clone());
-            let composed = compose::compose(&snapshot.sources, &original, version.version).map_err(|findings| {
+            let base = original.config().and_then(|(_, path)| original.host_path(path));
+            let base = base.and_then(|path| {
+                let content = snapshot.bases.get(&path)?;
+                Some((path, content.as_deref().map_err(String::as_str)))
+            });
+            let target = compose::Target { pod: &original, version: version.version, base };
+            let composed = compose::compose(&snapshot.sources, &target, &settings.wishes, &settings.accept);
+            let composed = composed.map_err(|findings| {
                 findings.into_iter().map(|finding| in_some_file(finding, &chosen.file.path)).collect::<Vec<_>>()
             })?;
             let Some(composed) = composed else {
@@ -147,16 +154,13 @@ fn apply(
     chosen: &target::Chosen<'_>,
     composed: Composed,
 ) -> Result<(), Refusal> {
-    let revision = Content { files: &composed.files, image: None, dns_policy: None }.revision();
+    let revision = revision(&composed.files, &settings.wishes);
     let config_dir = format!("{}/revisions/{revision}", settings.state_dir.trim_end_matches('/'));
     let files = composed.expanded(&config_dir);
-    let wanted = |generation| Wanted {
-        revision: revision.clone(),
-        generation,
-        config_dir: config_dir.clone(),
-        image: None,
-        dns_policy: None,
-    };
+    let Wishes { image, dns_policy, args, .. } = settings.wishes.clone();
+    let mounts = snapshot.mounts.clone();
+    let wanted = Wanted { revision: revision.clone(), generation: 0, config_dir, image, dns_policy, args, mounts };
+    let wanted = |generation| Wanted { generation, ..wanted.clone() };
 
     let ours = chosen.pod.ours.as_ref();
     let unchanged = match ours.filter(|ours| ours.revision == revision) {
@@ -165,7 +169,7 @@ fn apply(
     };
     let standing = ours.map_or(0, |ours| ours.generation);
     let generation = if unchanged { standing } else { 1 + standing.max(snapshot.state.generation) };
-    plan.steps = revision_steps(files, &config_dir, &snapshot.state.revision_files);
+    plan.steps = revision_steps(files, &wanted(0).config_dir, &snapshot.state.revision_files);
     if !unchanged {
         let after = edit::patch(chosen.text, &wanted(generation))?.prove()?;
         plan.steps.push(replace_target(
@@ -180,14 +184,6 @@ fn apply(
     plan.origins = composed.origins;
     plan.findings.extend(composed.findings);
     Ok(())
-}
-
-/// The scheduler as it is without ours: an edit of ours must not be taken for the target's own will.
-fn original(chosen: &target::Chosen<'_>) -> Result<SchedulerPod, Refusal> {
-    if chosen.pod.ours.is_none() {
-        return Ok(chosen.pod.clone());
-    }
-    edit::read(&edit::unpatch(chosen.text)?.prove()?)
 }
 
 fn restore(plan: &mut Plan, file: &ManifestFile, text: &str) -> Result<(), Refusal> {

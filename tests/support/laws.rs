@@ -19,6 +19,8 @@ pub fn wanted(revision: &str, generation: u64) -> Wanted {
         config_dir: format!("/var/lib/schedpatch/revisions/{revision}"),
         image: None,
         dns_policy: None,
+        args: Vec::new(),
+        mounts: Vec::new(),
     }
 }
 

@@ -1,0 +1,6 @@
+//go:build tools
+
+// Package tools names the command that is built, so that go.mod pins all it needs.
+package tools
+
+import _ "k8s.io/kubernetes/cmd/kube-scheduler"

@@ -1,0 +1,213 @@
+//! Extenders: what stops the scheduler from starting, what stops scheduling, and what leaks.
+
+use std::collections::BTreeMap;
+
+use serde_yaml::Value;
+
+use super::decode::seconds;
+use super::{Judge, LintRule, key};
+use crate::compose::source::Config;
+use crate::edit::Place;
+use crate::finding::Finding;
+
+/// The scheduler's own default; what waits longer holds up every pod.
+const SLOW_SECONDS: f64 = 5.0;
+
+struct Extender<'a> {
+    config: &'a Config,
+    index: usize,
+    value: &'a Value,
+}
+
+/// Every extender of a file.
+fn extenders(config: &Config) -> impl Iterator<Item = Extender<'_>> {
+    let items = config.content.get("extenders").and_then(Value::as_sequence);
+    items.into_iter().flatten().enumerate().map(move |(index, value)| Extender { config, index, value })
+}
+
+impl Extender<'_> {
+    fn text(&self, name: &str) -> &str {
+        self.value.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        self.value.get(name).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    fn managed(&self) -> Vec<&str> {
+        let items = self.value.get("managedResources").and_then(Value::as_sequence).into_iter().flatten();
+        items.map(|item| item.get("name").and_then(Value::as_str).unwrap_or_default()).collect()
+    }
+
+    fn tls(&self, name: &str) -> bool {
+        let value = self.value.get("tlsConfig").and_then(|tls| tls.get(name));
+        value.is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
+    }
+
+    fn is_insecure(&self) -> bool {
+        let insecure = self.value.get("tlsConfig").and_then(|tls| tls.get("insecure"));
+        insecure.and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    /// The place of a field, or of the extender if the field is not there.
+    fn place(&self, fields: &[&str]) -> Vec<Place> {
+        let place = [key("extenders"), Place::Index(self.index)];
+        place.into_iter().chain(fields.iter().map(|field| key(field))).collect()
+    }
+
+    fn finding(&self, rule: LintRule, fields: &[&str], message: impl Into<String>) -> Finding {
+        let message = format!("the extender {}: {}", self.text("urlPrefix"), message.into());
+        rule.at(self.config, &self.place(fields), message)
+    }
+}
+
+/// What one file shows.
+pub(super) fn check(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
+    extenders(config).flat_map(|extender| check_one(&extender, judge)).collect()
+}
+
+fn check_one(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let weight = extender.value.get("weight").and_then(Value::as_i64).unwrap_or(0);
+    if !extender.text("prioritizeVerb").is_empty() && weight <= 0 {
+        findings.push(extender.finding(
+            LintRule::ExtenderWeight,
+            &["prioritizeVerb"],
+            "it has a prioritizeVerb but no weight above 0, so the scheduler would not start",
+        ));
+    }
+    let managed = extender.managed();
+    if !extender.flag("ignorable") && managed.is_empty() {
+        findings.push(extender.finding(
+            LintRule::BlockingExtender,
+            &[],
+            "while it is down no pod of the cluster is scheduled, its own included",
+        ));
+    }
+    for (index, name) in managed.iter().enumerate().filter(|(_, name)| !is_extended_resource(name)) {
+        let mut place = extender.place(&["managedResources"]);
+        place.push(Place::Index(index));
+        let message =
+            format!("the extender {}: {name:?} is no name of an extended resource", extender.text("urlPrefix"));
+        findings.push(LintRule::ManagedResourceName.at(extender.config, &place, message));
+    }
+    for secret in ["keyData", "certData"].into_iter().filter(|secret| extender.tls(secret)) {
+        findings.push(extender.finding(
+            LintRule::KeyData,
+            &["tlsConfig", secret],
+            format!("tlsConfig.{secret} can be read by everyone who may read the scheduler's /configz"),
+        ));
+    }
+    for name in ["certFile", "keyFile", "caFile"] {
+        let path =
+            extender.value.get("tlsConfig").and_then(|tls| tls.get(name)).and_then(Value::as_str).unwrap_or_default();
+        if !path.is_empty() && !judge.sees(path) {
+            let message = format!("the scheduler's container does not see {path}");
+            findings.push(extender.finding(LintRule::NotVisible, &["tlsConfig", name], message));
+        }
+    }
+    if extender.is_insecure() && (extender.tls("caFile") || extender.tls("caData")) {
+        let message = "it names a CA and is insecure at once, so the scheduler would not start";
+        findings.push(extender.finding(LintRule::InsecureWithCa, &["tlsConfig", "insecure"], message));
+    }
+    findings.extend(check_address(extender, judge));
+    findings
+}
+
+/// What the extender's address and patience show.
+fn check_address(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if seconds(extender.text("httpTimeout")).is_some_and(|seconds| seconds > SLOW_SECONDS) {
+        let message = format!("it may keep every pod waiting for {}", extender.text("httpTimeout"));
+        findings.push(extender.finding(LintRule::SlowExtender, &["httpTimeout"], message));
+    }
+    let (url, https) = (extender.text("urlPrefix"), extender.flag("enableHTTPS"));
+    let trusts_any = !extender.tls("caFile") && !extender.tls("caData");
+    if https && trusts_any && !extender.is_insecure() {
+        findings.push(extender.finding(
+            LintRule::HttpsWithoutCa,
+            &["enableHTTPS"],
+            "no CA is named, so the scheduler would trust any certificate",
+        ));
+    }
+    if url.to_ascii_lowercase().starts_with("https://") && !https {
+        findings.push(extender.finding(
+            LintRule::HttpsNotEnabled,
+            &["urlPrefix"],
+            "its URL is https, but enableHTTPS is not set, so its tlsConfig is not used",
+        ));
+    }
+    let uses_cluster_dns = !judge.pod.host_network || judge.dns_policy() == Some("ClusterFirstWithHostNet");
+    if let Some(host) = host(url).filter(|host| is_cluster_name(host) && !uses_cluster_dns) {
+        let message =
+            format!("{host} is a name of the cluster's DNS, which the scheduler on the host's network does not ask");
+        findings.push(extender.finding(LintRule::ClusterName, &["urlPrefix"], message));
+    }
+    findings
+}
+
+/// What shows only in all files together: things that one extender alone may have.
+pub(crate) fn check_all(configs: &[&Config]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut binder: Option<Extender<'_>> = None;
+    let mut managers: BTreeMap<String, (String, Value)> = BTreeMap::new();
+    for extender in configs.iter().flat_map(|config| extenders(config)) {
+        for name in extender.managed() {
+            let own = (extender.config.file.clone(), extender.value.clone());
+            match managers.get(name) {
+                // the same extender in two files is one extender
+                Some((file, value)) if value == extender.value && *file != extender.config.file => {}
+                Some((file, _)) => findings.push(extender.finding(
+                    LintRule::ManagedResourceTwice,
+                    &["managedResources"],
+                    format!("{name} is managed in {file} already"),
+                )),
+                None => {
+                    managers.insert(name.to_owned(), own);
+                }
+            }
+        }
+        if extender.text("bindVerb").is_empty() {
+            continue;
+        }
+        match &binder {
+            Some(first) if first.value == extender.value => {}
+            Some(first) => {
+                let message =
+                    format!("it binds pods, and so does {} in {}", first.text("urlPrefix"), first.config.file);
+                findings.push(extender.finding(LintRule::SeveralBindVerbs, &["bindVerb"], message));
+            }
+            None => binder = Some(extender),
+        }
+    }
+    findings
+}
+
+/// The host of a URL, without user, port and brackets.
+fn host(url: &str) -> Option<&str> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?']).next()?;
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let host = if host.starts_with('[') { host } else { host.split(':').next()? };
+    (!host.is_empty()).then_some(host)
+}
+
+/// `service.namespace.svc…`, or a bare word that only search domains of the cluster complete.
+fn is_cluster_name(host: &str) -> bool {
+    let bare = !host.contains('.') && host != "localhost" && !host.starts_with('[');
+    bare || host.split('.').any(|part| part == "svc")
+}
+
+/// A domain of its own, a slash and a name; not what Kubernetes keeps for itself.
+fn is_extended_resource(name: &str) -> bool {
+    let Some((domain, rest)) = name.split_once('/') else { return false };
+    let label = |text: &str, more: &[u8]| {
+        text.bytes().all(|b| b.is_ascii_alphanumeric() || more.contains(&b))
+            && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && text.ends_with(|c: char| c.is_ascii_alphanumeric())
+    };
+    let subdomain = domain.split('.').all(|part| label(part, b"-")) && !domain.bytes().any(|b| b.is_ascii_uppercase());
+    // the quota's own name for it, requests.NAME, must fit into a qualified name too
+    let fits = domain.len() + "requests.".len() <= 253 && rest.len() <= 63;
+    !name.contains("kubernetes.io/") && !name.starts_with("requests.") && subdomain && fits && label(rest, b"-_.")
+}

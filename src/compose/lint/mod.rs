@@ -1,0 +1,147 @@
+//! What is wrong, or unwise, with a configuration: found before anything is touched.
+
+mod decode;
+mod extender;
+mod plugins;
+mod profile;
+mod values;
+
+use crate::finding::{Finding, Level, rules};
+
+use super::source::Config;
+use super::version::Version;
+use super::{DIR_VARIABLE, Others};
+use crate::edit::{Place, SchedulerPod};
+use crate::settings::Wishes;
+
+rules! {
+    /// A rule of the lint. Errors can be insisted on with `--accept RULE`.
+    LintRule {
+        /// A key that the scheduler does not know; its strict decoder refuses the whole file.
+        UnknownField = "unknown-field", "correct or remove the field; if your release of Kubernetes is newer than this program and knows it, insist with --accept unknown-field";
+        /// A value of another type than the field has.
+        WrongType = "wrong-type", "write the value in the field's own type";
+        /// A number or duration out of the range that the scheduler accepts.
+        OutOfRange = "out-of-range", "write a value in the range";
+        /// `prioritizeVerb` without a `weight` above 0: the scheduler does not start.
+        ExtenderWeight = "extender-weight", "add weight: 1, or take prioritizeVerb out";
+        /// More than one extender that binds: the scheduler does not start.
+        SeveralBindVerbs = "several-bind-verbs", "leave bindVerb to one extender";
+        /// A managed resource that two extenders name, or one twice: the scheduler does not start.
+        ManagedResourceTwice = "managed-resource-twice", "let one extender manage the resource";
+        /// The name of a managed resource is none of an extended resource.
+        ManagedResourceName = "managed-resource-name", "write a name with a domain of your own, such as example.com/gpu";
+        /// An extender that can stop all scheduling: neither `ignorable` nor limited to some pods by `managedResources`.
+        BlockingExtender = "blocking-extender", "add ignorable: true, or managedResources so that only pods which ask for them wait for it; if every pod shall wait, insist with --accept blocking-extender";
+        /// A private key or certificate in the configuration, which anyone may read who may read /configz.
+        KeyData = "key-data", "put it into a file of the source and name it: certFile: $(SCHEDPATCH_DIR)/tls.crt";
+        /// A profile without a name beside others, or two of one name in one file.
+        ProfileName = "profile-name", "give every profile a schedulerName of its own";
+        /// A plugin that this release of the scheduler does not have.
+        UnknownPlugin = "unknown-plugin", "correct the name; for a scheduler image with plugins of its own insist with --accept unknown-plugin";
+        /// A plugin that is enabled or configured twice at one place: the scheduler does not start.
+        PluginTwice = "plugin-twice", "leave one of the two";
+        /// A profile without exactly one queueSort plugin, the same in all profiles, or without a bind plugin.
+        PluginSet = "plugin-set", "enable one queueSort plugin, the same in every profile (and disable PrioritySort with it), and at least one bind plugin";
+        /// A CA together with `insecure: true`: the scheduler does not start.
+        InsecureWithCa = "insecure-with-ca", "leave insecure out: the CA is there to check the certificate";
+        /// A file that the scheduler shall read is not mounted into its container.
+        NotVisible = "not-visible", "put the file into the source and name it $(SCHEDPATCH_DIR)/NAME, or mount it with --scheduler-mount PATH";
+        /// An extender that may keep the scheduling loop waiting for more than 5 seconds, for every pod.
+        SlowExtender = "slow-extender", "set httpTimeout to a few seconds: while it waits no other pod is scheduled";
+        /// `enableHTTPS` without a CA: the scheduler then trusts any certificate.
+        HttpsWithoutCa = "https-without-ca", "name the CA: tlsConfig.caFile: $(SCHEDPATCH_DIR)/ca.crt";
+        /// An https URL without `enableHTTPS`: the scheduler then speaks TLS without its tlsConfig.
+        HttpsNotEnabled = "https-not-enabled", "add enableHTTPS: true";
+        /// A name of the cluster's DNS in a pod that does not use it.
+        ClusterName = "cluster-name", "use an IP address or 127.0.0.1, or give the scheduler's pod the cluster's DNS: --scheduler-dns-policy ClusterFirstWithHostNet";
+    }
+}
+
+impl LintRule {
+    /// How bad it is.
+    pub fn level(self) -> Level {
+        match self {
+            Self::SlowExtender | Self::HttpsWithoutCa | Self::HttpsNotEnabled | Self::ClusterName => Level::Warning,
+            _ => Level::Error,
+        }
+    }
+
+    fn at(self, config: &Config, place: &[Place], message: impl Into<String>) -> Finding {
+        let finding = Finding { level: self.level(), ..Finding::error(self.name(), message, self.way_out()) };
+        finding.in_file(config.file.clone()).at_line(config.line(place))
+    }
+}
+
+/// What of the scheduler a file is judged against.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judge<'a> {
+    pub version: Version,
+    pub pod: &'a SchedulerPod,
+    /// What flags wish of it
+    pub wishes: &'a Wishes,
+    /// Names of the files beside the configuration
+    pub beside: &'a Others,
+}
+
+impl Judge<'_> {
+    /// The DNS policy that the scheduler's pod will have.
+    fn dns_policy(&self) -> Option<&str> {
+        self.wishes.dns_policy.as_deref().or(self.pod.dns_policy.as_deref())
+    }
+
+    /// Whether the scheduler's container will see a file.
+    fn sees(&self, path: &str) -> bool {
+        if let Some(name) = path.strip_prefix(DIR_VARIABLE) {
+            return self.beside.contains_key(name.trim_start_matches('/'));
+        }
+        let wished = |mount: &String| {
+            path.strip_prefix(mount.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.pod.host_path(path).is_some() || self.wishes.mounts.iter().any(wished)
+    }
+}
+
+/// All that one file shows.
+pub(crate) fn one_file(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
+    let mut findings = decode::check(config, judge.version);
+    // what is of the wrong type cannot be judged further
+    if findings.is_empty() {
+        findings.extend(values::check(config, judge));
+        findings.extend(profile::check(config, judge));
+        findings.extend(extender::check(config, judge));
+    }
+    findings
+}
+
+/// What shows only in all files together.
+pub(crate) fn all_files(configs: &[&Config]) -> Vec<Finding> {
+    let mut findings = extender::check_all(configs);
+    findings.extend(values::check_all(configs));
+    findings
+}
+
+pub(crate) use profile::check_merged as merged_profiles;
+
+/// Whether the scheduler can read its credentials.
+pub(crate) fn kubeconfig(path: &str, judge: Judge<'_>) -> Option<Finding> {
+    let rule = LintRule::NotVisible;
+    let message = format!("no mount of the scheduler's container holds its kubeconfig {path}");
+    (!judge.sees(path)).then(|| Finding::error(rule.name(), message, rule.way_out()))
+}
+
+/// Turns errors into warnings that a person insists on.
+pub(crate) fn accept(findings: Vec<Finding>, accepted: &[String]) -> Vec<Finding> {
+    let insisted = |finding: Finding| {
+        if finding.level == Level::Error && accepted.iter().any(|rule| rule == finding.rule) {
+            let way_out = format!("accepted with --accept {}", finding.rule);
+            return Finding { level: Level::Warning, way_out, ..finding };
+        }
+        finding
+    };
+    findings.into_iter().map(insisted).collect()
+}
+
+fn key(name: &str) -> Place {
+    Place::Key(name.to_owned())
+}

@@ -1,0 +1,166 @@
+//! Profiles: names, plugins that exist, and the plugins that every profile needs.
+
+use std::collections::BTreeSet;
+
+use serde_yaml::{Mapping, Value};
+
+use super::values::is_percentage;
+use super::{Judge, LintRule, key, plugins};
+use crate::compose::source::Config;
+use crate::edit::Place;
+use crate::finding::Finding;
+
+/// One profile of a file.
+struct Profile<'a> {
+    config: &'a Config,
+    value: &'a Value,
+    place: Vec<Place>,
+}
+
+/// What one file shows.
+pub(super) fn check(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
+    let Some(profiles) = config.content.get("profiles").and_then(Value::as_sequence) else { return Vec::new() };
+    let mut findings = Vec::new();
+    let mut names = BTreeSet::new();
+    for (index, value) in profiles.iter().enumerate() {
+        let profile = Profile { config, value, place: vec![key("profiles"), Place::Index(index)] };
+        let name = value.get("schedulerName").filter(|name| !name.is_null());
+        let name = name
+            .and_then(Value::as_str)
+            .or_else(|| (profiles.len() == 1 && name.is_none()).then_some("default-scheduler"));
+        match name {
+            None | Some("") => {
+                findings.push(profile.finding(LintRule::ProfileName, &[], "the profile has no schedulerName"));
+            }
+            Some(name) if !names.insert(name) => {
+                findings.push(profile.finding(LintRule::ProfileName, &[], format!("a second profile is named {name}")));
+            }
+            Some(_) => {}
+        }
+        if !is_percentage(value.get("percentageOfNodesToScore").and_then(Value::as_i64)) {
+            let message = "percentageOfNodesToScore must be between 0 and 100";
+            findings.push(profile.finding(LintRule::OutOfRange, &["percentageOfNodesToScore"], message));
+        }
+        findings.extend(profile.check_plugins(judge));
+        findings.extend(profile.check_plugin_config(judge));
+    }
+    findings
+}
+
+impl Profile<'_> {
+    fn finding(&self, rule: LintRule, fields: &[&str], message: impl Into<String>) -> Finding {
+        let place: Vec<_> = self.place.iter().cloned().chain(fields.iter().map(|field| key(field))).collect();
+        rule.at(self.config, &place, message)
+    }
+
+    fn check_plugins(&self, judge: Judge<'_>) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for (point, set) in self.value.get("plugins").and_then(Value::as_mapping).into_iter().flatten() {
+            let point = point.as_str().unwrap_or_default();
+            let mut seen = BTreeSet::new();
+            for (index, plugin) in list(set, "enabled").iter().enumerate() {
+                let name = plugin.get("name").and_then(Value::as_str).unwrap_or_default();
+                let at = |rule: LintRule, message: String| {
+                    let mut place = self.place.clone();
+                    place.extend([key("plugins"), key(point), key("enabled"), Place::Index(index)]);
+                    rule.at(self.config, &place, message)
+                };
+                if !plugins::exists(name, judge.version) {
+                    findings.push(at(
+                        LintRule::UnknownPlugin,
+                        format!("kube-scheduler {} has no plugin {name:?}", judge.version),
+                    ));
+                } else if point != "multiPoint" && plugins::is_refused(name, &self.config.version, judge.version) {
+                    findings.push(at(
+                        LintRule::UnknownPlugin,
+                        format!("kube-scheduler {} refuses the plugin {name}", judge.version),
+                    ));
+                }
+                if !seen.insert(name) {
+                    findings.push(at(LintRule::PluginTwice, format!("the plugin {name} is enabled twice")));
+                }
+                if plugin.get("weight").and_then(Value::as_i64).is_some_and(|weight| weight < 0) {
+                    findings.push(at(LintRule::OutOfRange, format!("the weight of {name} must not be below 0")));
+                }
+            }
+        }
+        findings
+    }
+
+    fn check_plugin_config(&self, judge: Judge<'_>) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let mut seen = BTreeSet::new();
+        for (index, item) in list(self.value, "pluginConfig").iter().enumerate() {
+            let name = item.get("name").and_then(Value::as_str).unwrap_or_default();
+            let mut place = self.place.clone();
+            place.extend([key("pluginConfig"), Place::Index(index)]);
+            if !seen.insert(name) {
+                findings.push(LintRule::PluginTwice.at(
+                    self.config,
+                    &place,
+                    format!("the plugin {name} is configured twice"),
+                ));
+            }
+            if plugins::is_refused(name, &self.config.version, judge.version) {
+                let message = format!("kube-scheduler {} refuses the plugin {name}", judge.version);
+                findings.push(LintRule::UnknownPlugin.at(self.config, &place, message));
+            }
+        }
+        findings
+    }
+}
+
+/// What shows only in the merged profiles: each needs one way to sort its queue, the same in all, and one to bind.
+pub(crate) fn check_merged(profiles: &[Value]) -> Vec<Finding> {
+    let rule = LintRule::PluginSet;
+    let mut findings = Vec::new();
+    let mut refuse = |message: String| findings.push(Finding::error(rule.name(), message, rule.way_out()));
+    let first = profiles.first().map(|profile| point(profile, "queueSort"));
+    for profile in profiles {
+        let name = profile.get("schedulerName").and_then(Value::as_str).unwrap_or_default();
+        if Some(point(profile, "queueSort")) != first {
+            refuse(format!(
+                "the profile {name} sorts its queue otherwise than the first profile; a scheduler has one queue"
+            ));
+        }
+        let sorters = effective(profile, "queueSort", "PrioritySort");
+        if sorters != 1 {
+            refuse(format!("the profile {name} has {sorters} queueSort plugins, and needs one"));
+        }
+        if effective(profile, "bind", "DefaultBinder") == 0 {
+            refuse(format!("the profile {name} has no bind plugin"));
+        }
+    }
+    findings
+}
+
+/// Names of the plugins that a profile enables and disables at a point.
+fn point(profile: &Value, point: &str) -> (Vec<String>, Vec<String>) {
+    let set = profile.get("plugins").and_then(|plugins| plugins.get(point)).cloned();
+    let set = set.unwrap_or_else(|| Value::Mapping(Mapping::new()));
+    let names = |key: &str| {
+        list(&set, key)
+            .iter()
+            .map(|item| item.get("name").and_then(Value::as_str).unwrap_or_default().to_owned())
+            .collect()
+    };
+    (names("enabled"), names("disabled"))
+}
+
+/// How many plugins serve a point, where one of them is on by default.
+fn effective(profile: &Value, at: &str, default: &str) -> usize {
+    let (enabled, disabled) = point(profile, at);
+    let (every, nowhere) = point(profile, "multiPoint");
+    let names = |list: &[String], name: &str| list.iter().any(|own| own == name || own == "*");
+    let by_default =
+        !names(&disabled, default) && (!names(&nowhere, default) || every.iter().any(|own| own == default));
+    let mut serving: BTreeSet<&str> = enabled.iter().map(String::as_str).collect();
+    if by_default {
+        serving.insert(default);
+    }
+    serving.len()
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value.get(key).and_then(Value::as_sequence).map_or(&[], Vec::as_slice)
+}

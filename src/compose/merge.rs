@@ -1,0 +1,195 @@
+//! Several configurations into one that does what each of them meant, or a conflict that names both files.
+//!
+//! Extenders are appended, profiles merged by their name, everything else is said once.
+
+use serde_yaml::{Mapping, Value};
+
+use super::Origin;
+use super::source::Config;
+use crate::edit::Place;
+use crate::finding::Finding;
+
+/// The profile that a scheduler has when its configuration names none.
+const DEFAULT_PROFILE: &str = "default-scheduler";
+
+/// What makes two extenders the same one.
+const EXTENDER_IDENTITY: [&str; 5] = ["urlPrefix", "filterVerb", "prioritizeVerb", "preemptVerb", "bindVerb"];
+
+/// What has been merged so far.
+#[derive(Debug, Default)]
+pub(crate) struct Merged {
+    scalars: Vec<Part>,
+    profiles: Vec<Part>,
+    extenders: Vec<Part>,
+    /// Conflicts
+    pub findings: Vec<Finding>,
+}
+
+/// A part of the result, and the files it came from.
+#[derive(Clone, Debug)]
+struct Part {
+    name: String,
+    value: Value,
+    from: Vec<String>,
+}
+
+impl Merged {
+    /// Adds a configuration whose identity has been taken out.
+    pub fn add(&mut self, config: &Config) {
+        for (key, value) in &config.content {
+            let Some(key) = key.as_str() else { continue };
+            match (key, value) {
+                ("apiVersion" | "kind", _) | (_, Value::Null) => {}
+                ("extenders", Value::Sequence(items)) => {
+                    for (index, item) in items.iter().enumerate() {
+                        self.add_extender(config, index, item);
+                    }
+                }
+                ("profiles", Value::Sequence(items)) => {
+                    for (index, item) in items.iter().enumerate() {
+                        self.add_profile(config, index, item);
+                    }
+                }
+                _ => self.add_scalar(config, key, value),
+            }
+        }
+    }
+
+    /// A target without profiles has an implicit one, which must not go when others come.
+    pub fn keep_default_profile(&mut self, from: &str) {
+        if !self.profiles.is_empty() && self.profiles.iter().all(|profile| profile.name != DEFAULT_PROFILE) {
+            let value = Value::Mapping(Mapping::from_iter([("schedulerName".into(), DEFAULT_PROFILE.into())]));
+            self.profiles.insert(0, Part { name: DEFAULT_PROFILE.to_owned(), value, from: vec![from.to_owned()] });
+        }
+    }
+
+    /// Whether a profile has been added.
+    pub fn has_profiles(&self) -> bool {
+        !self.profiles.is_empty()
+    }
+
+    /// The profiles as they are merged.
+    pub fn profiles(&self) -> Vec<Value> {
+        self.profiles.iter().map(|profile| profile.value.clone()).collect()
+    }
+
+    /// The fields of the result, and where each came from.
+    pub fn finish(self) -> (Mapping, Vec<Origin>) {
+        let mut fields = Mapping::new();
+        let mut origins = Vec::new();
+        let mut note = |part: String, from: &[String]| origins.push(Origin { part, from: from.join(", ") });
+        for part in self.scalars {
+            note(part.name.clone(), &part.from);
+            fields.insert(part.name.into(), part.value);
+        }
+        for (key, parts) in [("profiles", self.profiles), ("extenders", self.extenders)] {
+            for part in &parts {
+                note(format!("{key}[{}]", part.name), &part.from);
+            }
+            if !parts.is_empty() {
+                fields.insert(key.into(), parts.into_iter().map(|part| part.value).collect::<Vec<_>>().into());
+            }
+        }
+        (fields, origins)
+    }
+
+    fn add_scalar(&mut self, config: &Config, key: &str, value: &Value) {
+        match self.scalars.iter_mut().find(|part| part.name == key) {
+            Some(part) if part.value == *value => part.from.push(config.file.clone()),
+            Some(part) => {
+                let place = [Place::Key(key.to_owned())];
+                self.findings.push(conflict(key, &part.from, config, &place));
+            }
+            None => self.scalars.push(Part::new(key, value.clone(), config)),
+        }
+    }
+
+    fn add_extender(&mut self, config: &Config, index: usize, item: &Value) {
+        let identity = |value: &Value| EXTENDER_IDENTITY.map(|key| value.get(key).cloned().unwrap_or_default());
+        let same = self.extenders.iter_mut().find(|part| identity(&part.value) == identity(item));
+        match same {
+            Some(part) if part.value == *item => part.from.push(config.file.clone()),
+            Some(part) => {
+                let place = [Place::Key("extenders".to_owned()), Place::Index(index)];
+                let what = format!("the extender {}", part.name);
+                self.findings.push(conflict(&what, &part.from, config, &place));
+            }
+            None => {
+                let name = item.get("urlPrefix").and_then(Value::as_str).unwrap_or_default();
+                self.extenders.push(Part::new(name, item.clone(), config));
+            }
+        }
+    }
+
+    fn add_profile(&mut self, config: &Config, index: usize, item: &Value) {
+        let name = item.get("schedulerName").and_then(Value::as_str).unwrap_or(DEFAULT_PROFILE).to_owned();
+        let Some(part) = self.profiles.iter_mut().find(|part| part.name == name) else {
+            let mut value = Value::Mapping(Mapping::from_iter([("schedulerName".into(), name.clone().into())]));
+            if let (Value::Mapping(named), Value::Mapping(own)) = (&mut value, item) {
+                named.extend(own.clone().into_iter().filter(|(key, _)| key.as_str() != Some("schedulerName")));
+            }
+            self.profiles.push(Part::new(&name, value, config));
+            return;
+        };
+        match merge_named(&part.value, item) {
+            Ok(merged) => {
+                part.value = merged;
+                part.from.push(config.file.clone());
+            }
+            Err(what) => {
+                let place = [Place::Key("profiles".to_owned()), Place::Index(index)];
+                let what = format!("{what} of the profile {name}");
+                self.findings.push(conflict(&what, &part.from, config, &place));
+            }
+        }
+    }
+}
+
+impl Part {
+    fn new(name: &str, value: Value, config: &Config) -> Self {
+        Self { name: name.to_owned(), value, from: vec![config.file.clone()] }
+    }
+}
+
+/// Two values into one: mappings key by key, lists of named things by name, everything else must be equal.
+/// `Err` names what is not.
+fn merge_named(a: &Value, b: &Value) -> Result<Value, String> {
+    match (a, b) {
+        (a, b) if a == b => Ok(a.clone()),
+        (Value::Null, other) | (other, Value::Null) => Ok(other.clone()),
+        (Value::Mapping(a), Value::Mapping(b)) if !a.contains_key("name") => {
+            let mut merged = a.clone();
+            for (key, value) in b {
+                let name = key.as_str().unwrap_or_default();
+                let value = match merged.get(key) {
+                    Some(own) => {
+                        merge_named(own, value).map_err(|what| if what.is_empty() { name.to_owned() } else { what })?
+                    }
+                    None => value.clone(),
+                };
+                merged.insert(key.clone(), value);
+            }
+            Ok(Value::Mapping(merged))
+        }
+        (Value::Sequence(a), Value::Sequence(b)) => {
+            let mut merged = a.clone();
+            for item in b {
+                let name = item.get("name").and_then(Value::as_str);
+                match a.iter().find(|own| name.is_some() && own.get("name").and_then(Value::as_str) == name) {
+                    Some(own) if own == item => {}
+                    Some(_) => return Err(name.unwrap_or_default().to_owned()),
+                    None => merged.push(item.clone()),
+                }
+            }
+            Ok(Value::Sequence(merged))
+        }
+        _ => Err(String::new()),
+    }
+}
+
+fn conflict(what: &str, first: &[String], config: &Config, place: &[Place]) -> Finding {
+    let message = format!("{what} is said differently in {} and in {}", first.join(", "), config.file);
+    Finding::error("conflict", message, "say it in one of the files only, or the same in both")
+        .in_file(config.file.clone())
+        .at_line(config.line(place))
+}
