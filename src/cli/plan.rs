@@ -45,13 +45,7 @@ pub(super) struct Args {
     host_root: PathBuf,
 
     /// Directory with your KubeSchedulerConfiguration, for example a mounted ConfigMap; may be given several times
-    #[arg(
-        long = "source",
-        value_name = "DIR",
-        value_delimiter = ',',
-        env = "SCHEDPATCH_SOURCE",
-        required_unless_present = "restore"
-    )]
+    #[arg(long = "source", value_name = "DIR", env = "SCHEDPATCH_SOURCE", required_unless_present_any = ["restore", "image", "args", "mounts", "dns_policy"])]
     sources: Vec<PathBuf>,
 
     /// How this host runs its scheduler
@@ -59,7 +53,7 @@ pub(super) struct Args {
     platform: String,
 
     /// The manifest to edit, where several could be meant; the path is the host's own
-    #[arg(long, value_name = "FILE", env = "SCHEDPATCH_TARGET", value_parser = host_path)]
+    #[arg(long, value_name = "FILE", env = "SCHEDPATCH_TARGET", value_parser = host_path, conflicts_with = "manifest_dir")]
     target: Option<String>,
 
     /// The kubelet's staticPodPath, where it is not the platform's usual one

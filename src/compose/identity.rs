@@ -75,7 +75,7 @@ impl Identity {
         let mut identity = Self::default();
         if let Some(base) = base {
             for field in FIELDS {
-                if let Some(value) = base.content.remove(field).filter(|value| !value.is_null()) {
+                if let Some(value) = base.content.shift_remove(field).filter(|value| !value.is_null()) {
                     identity.origins.push(Origin { part: field.to_owned(), from: base.file.clone() });
                     identity.fields.insert(field.into(), value);
                 }
@@ -89,7 +89,8 @@ impl Identity {
         }
         for rule in &CARRIED {
             let silent = identity.get(rule.section, rule.field).is_none();
-            if let Some(flag) = last_flag(flags, rule.flag).filter(|_| silent) {
+            let said = |flag: &&Flag| flag.value.as_deref() != Some("");
+            if let Some(flag) = last_flag(flags, rule.flag).filter(said).filter(|_| silent) {
                 insert(&mut identity.fields, rule.section, rule.field, rule.value(flag)?);
                 let from = format!("--{} of the target", rule.flag);
                 identity.origins.push(Origin { part: path(rule.section, rule.field), from });
@@ -107,7 +108,7 @@ impl Identity {
     pub fn overrule(&self, source: &mut Config) -> Vec<Finding> {
         let mut findings = Vec::new();
         for field in FIELDS {
-            let Some(said) = source.content.remove(field) else { continue };
+            let Some(said) = source.content.shift_remove(field) else { continue };
             match said {
                 Value::Mapping(fields) => {
                     for (key, said) in &fields {

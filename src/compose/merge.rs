@@ -131,7 +131,11 @@ impl Merged {
             self.profiles.push(Part::new(&name, value, config));
             return;
         };
-        match merge_named(&part.value, item) {
+        let merged = match switched(&part.value, item).or_else(|| switched(item, &part.value)) {
+            Some(plugin) => Err(plugin),
+            None => merge_named(&part.value, item),
+        };
+        match merged {
             Ok(merged) => {
                 part.value = merged;
                 part.from.push(config.file.clone());
@@ -149,6 +153,20 @@ impl Part {
     fn new(name: &str, value: Value, config: &Config) -> Self {
         Self { name: name.to_owned(), value, from: vec![config.file.clone()] }
     }
+}
+
+/// A plugin that one profile enables at a point and another only disables there.
+fn switched(a: &Value, b: &Value) -> Option<String> {
+    let names = |profile: &Value, point: &Value, list: &str| -> Vec<String> {
+        let items = profile.get("plugins").and_then(|plugins| plugins.get(point)?.get(list)?.as_sequence().cloned());
+        items.unwrap_or_default().iter().filter_map(|item| item.get("name")?.as_str().map(str::to_owned)).collect()
+    };
+    let points = a.get("plugins").and_then(Value::as_mapping)?.keys();
+    points.into_iter().find_map(|point| {
+        let (on, also_off) = (names(a, point, "enabled"), names(a, point, "disabled"));
+        let (off, also_on) = (names(b, point, "disabled"), names(b, point, "enabled"));
+        on.into_iter().find(|name| !also_off.contains(name) && off.contains(name) && !also_on.contains(name))
+    })
 }
 
 /// Two values into one: mappings key by key, lists of named things by name, everything else must be equal.

@@ -120,8 +120,12 @@ pub fn compose(
 
     let mut files = others;
     origins.extend(files.iter().map(|(name, (_, from))| Origin { part: name.clone(), from: from.clone() }));
-    let config = render::render(&whole).into_bytes();
-    if let Some((_, path)) = files.insert(CONFIG_FILE.to_owned(), (config, String::new())) {
+    let config = render::render(&whole);
+    // as careful as with a manifest: what is written must read as what was meant
+    if serde_yaml::from_str::<Value>(&config).ok() != Some(Value::Mapping(whole)) {
+        return Err(one(unproven()));
+    }
+    if let Some((_, path)) = files.insert(CONFIG_FILE.to_owned(), (config.into_bytes(), String::new())) {
         return Err(one(name_taken(CONFIG_FILE).in_file(path)));
     }
     let files = files.into_iter().map(|(name, (content, _))| (name, content)).collect();
@@ -215,6 +219,11 @@ fn policy(flag: &str) -> Finding {
     );
     let way_out = "write the Policy's extenders as a KubeSchedulerConfiguration and take the flag out of the manifest";
     Finding::error("policy", message, way_out)
+}
+
+fn unproven() -> Finding {
+    let message = "the composed configuration does not read back as what was meant";
+    Finding::error("config-unproven", message, "please report the sources; nothing was planned")
 }
 
 fn name_taken(name: &str) -> Finding {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_yaml::{Mapping, Value};
 
-use crate::edit::double_quoted;
+use crate::edit::{bare_or_quoted, double_quoted};
 
 /// The text of a configuration.
 pub(crate) fn render(config: &Mapping) -> String {
@@ -51,19 +51,22 @@ fn list_item(out: &mut String, item: &Value, indent: usize) {
     }
 }
 
-/// Keys of the configuration are plain words; any other is quoted.
 fn key_text(key: &Value) -> String {
-    match key {
-        Value::String(word) if word.len() > 3 && word.bytes().all(|byte| byte.is_ascii_alphabetic()) => word.clone(),
-        Value::String(other) => double_quoted(other),
-        other => double_quoted(&one_line(other)),
-    }
+    key.as_str().map_or_else(|| double_quoted(&one_line(key)), bare_or_quoted)
 }
 
+/// A value on one line: scalars, what is empty, and lists in lists.
 fn one_line(value: &Value) -> String {
     match value {
         Value::String(text) => double_quoted(text),
-        // JSON is YAML, and says what it means
+        Value::Sequence(items) => format!("[{}]", items.iter().map(one_line).collect::<Vec<_>>().join(", ")),
+        Value::Mapping(entries) => {
+            let entries = entries.iter().map(|(key, value)| {
+                format!("{}: {}", double_quoted(key.as_str().unwrap_or_default()), one_line(value))
+            });
+            format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
+        }
+        // null, booleans and numbers: JSON is YAML, and says what it means
         other => serde_json::to_string(other).unwrap_or_else(|_| "null".to_owned()),
     }
 }

@@ -4,7 +4,7 @@ use serde_yaml::{Mapping, Value};
 
 use super::version::{GROUP, Version};
 use super::yaml11;
-use crate::edit::{Place, line_of_place};
+use crate::edit::{self, Place, Rule, line_of_place};
 use crate::finding::Finding;
 use crate::observe::Source;
 
@@ -44,8 +44,10 @@ pub(crate) fn sort(source: &Source) -> Result<Sorted, Vec<Finding>> {
     for (name, content) in &source.files {
         let file = format!("{}/{name}", source.dir.trim_end_matches('/'));
         let is_yaml = [".yaml", ".yml", ".json"].iter().any(|end| name.to_ascii_lowercase().ends_with(end));
-        match if is_yaml { read(&file, content) } else { Ok(None) } {
+        match read(&file, content) {
             Ok(Some(config)) => sorted.configs.push(config),
+            // another name need not be YAML, unless it says that it is a configuration
+            Err(_) if !is_yaml && !names_kind(content) => sorted.others.push((name.clone(), content.clone(), file)),
             Ok(None) => sorted.others.push((name.clone(), content.clone(), file)),
             Err(finding) => findings.push(finding),
         }
@@ -60,6 +62,14 @@ pub(crate) fn read(file: &str, content: &[u8]) -> Result<Option<Config>, Finding
         Finding::error("source-not-yaml", format!("cannot be read as YAML: {why}"), way_out).in_file(file).at_line(line)
     };
     let text = str::from_utf8(content).map_err(|_| broken("it is not UTF-8 text".to_owned(), None))?;
+    // first the reader that refuses what would cost the other one time or memory: depth, and aliases that multiply
+    if let Some(refusal) = edit::check_yaml(text) {
+        let finding = match refusal.rule {
+            Rule::NotYaml => broken(refusal.message, refusal.line),
+            _ => Finding::from(refusal).in_file(file),
+        };
+        return Err(finding);
+    }
     let value: Value = serde_yaml::from_str(text)
         .map_err(|error| broken(error.to_string(), error.location().map(|location| location.line())))?;
     let field = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -75,7 +85,10 @@ pub(crate) fn read(file: &str, content: &[u8]) -> Result<Option<Config>, Finding
     }
     if let Some((word, line)) = yaml11::first_ambiguous(text) {
         let message = format!("the bare word {word} means different things to different YAML readers");
-        let way_out = format!("write \"{word}\" in quotes if it is text, else true, false or the plain number");
+        let way_out = match word.as_str() {
+            "<<" => "write the merged keys out".to_owned(),
+            _ => format!("write \"{word}\" in quotes if it is text, else true, false or the plain number"),
+        };
         return Err(Finding::error("yaml-1.1", message, way_out).in_file(file).at_line(Some(line)));
     }
     match value {
@@ -107,6 +120,11 @@ pub(crate) fn not_accepted(config: &Config, version: Version) -> Finding {
     Finding::error("api-version", message, format!("write the configuration as {GROUP}/{newest}"))
         .in_file(config.file.clone())
         .at_line(config.line(&[Place::Key("apiVersion".to_owned())]))
+}
+
+/// Whether a file says that it is a configuration.
+fn names_kind(content: &[u8]) -> bool {
+    content.windows(KIND.len()).any(|part| part == KIND.as_bytes())
 }
 
 fn wrong_group(api_version: &str) -> Finding {

@@ -15,15 +15,18 @@ pub struct Flag {
     pub(crate) value_word: usize,
 }
 
-/// Reads the flags among `words`, which are numbered from `first`. A word that is no flag ends nothing and is skipped.
+/// Reads the flags among `words`, which are numbered from `first`, up to `--`. A word that is no flag is skipped.
 pub(crate) fn read(words: &[&str], first: usize) -> Vec<Flag> {
     let mut flags = Vec::new();
     let mut index = 0;
     while let Some(word) = words.get(index) {
         let at = index;
         index += 1;
+        if *word == "--" {
+            break;
+        }
         let Some((name, value)) = split(word) else { continue };
-        let separate = words.get(index).filter(|next| value.is_none() && !next.starts_with('-'));
+        let separate = words.get(index).filter(|next| value.is_none() && !is_flag(next));
         if separate.is_some() {
             index += 1;
         }
@@ -36,6 +39,11 @@ pub(crate) fn read(words: &[&str], first: usize) -> Vec<Flag> {
         });
     }
     flags
+}
+
+/// A word that begins with a dash and is no negative number.
+fn is_flag(word: &str) -> bool {
+    word.starts_with('-') && word.parse::<f64>().is_err()
 }
 
 /// Name and value of `--name=value` or `--name`; `None` for a word that is no flag. One dash goes before one letter:

@@ -16,8 +16,9 @@ pub(crate) fn before_reading(text: &str) -> Result<(), Refusal> {
     if text.starts_with('\u{feff}') {
         return Err(Refusal::at_line(Rule::ByteOrderMark, 1, "the file begins with a byte order mark"));
     }
-    if text.starts_with('%') {
-        return Err(Refusal::at_line(Rule::Directive, 1, "the file begins with a % directive"));
+    let head = text.lines().enumerate().find(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    if let Some((index, _)) = head.filter(|(_, line)| line.starts_with('%')) {
+        return Err(Refusal::at_line(Rule::Directive, index + 1, "the file begins with a % directive"));
     }
     if first == Some(b'{') && !TEMPLATE_MARKS.iter().any(|mark| text.contains(mark)) {
         return Err(Refusal::at_line(Rule::Json, 1, "the manifest is written as JSON"));
@@ -112,9 +113,14 @@ fn scalar_spans(node: &Node<'_>, wanted: fn(ScalarStyle) -> bool, out: &mut Vec<
 pub(crate) fn no_placeholder(tree: &Tree<'_>, node: &Node<'_>) -> Result<(), Refusal> {
     let Some(value) = node.text() else { return Ok(()) };
     let wrapped = |open: &str, close: &str| {
-        value.split_once(open).is_some_and(|(_, rest)| rest.find(close).is_some_and(|end| end > 0))
+        value.split_once(open).and_then(|(_, rest)| rest.split_once(close)).map(|(name, _)| name)
     };
-    if wrapped("${", "}") || wrapped("__", "__") || wrapped("@@", "@@") || wrapped("<", ">") {
+    let is_name = |name: &&str| !name.is_empty() && !name.bytes().any(|byte| byte.is_ascii_lowercase());
+    let any =
+        [("${", "}"), ("<", ">")].iter().any(|(open, close)| wrapped(open, close).is_some_and(|name| !name.is_empty()));
+    if any
+        || [("__", "__"), ("@@", "@@")].iter().any(|(open, close)| wrapped(open, close).as_ref().is_some_and(is_name))
+    {
         let message = format!("{value:?} holds a placeholder");
         return Err(Refusal::at_line(Rule::Template, tree.line(node.span.start), message));
     }

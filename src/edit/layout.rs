@@ -19,8 +19,14 @@ impl Tree<'_> {
         match op {
             Op::Add { map, entries } => self.add(map, entries),
             Op::Push { list, items } => self.push(list, items),
-            Op::Set { at, text } => Ok(vec![Splice::replace(self.one_line_scalar(at)?, text.clone())]),
-            Op::Remove { at, .. } => self.remove(at),
+            Op::Set { at, text } => Ok(vec![match self.null(at) {
+                Some(null) => Splice::replace(null, format!(" {text}")),
+                None => Splice::replace(self.one_line_scalar(at)?, text.clone()),
+            }]),
+            Op::Remove { at, .. } => match at.split_last() {
+                Some((last, parent)) => self.cut_children(parent, &[last]),
+                None => Err(self.odd(0, "is the whole document")),
+            },
         }
     }
 
@@ -94,24 +100,40 @@ impl Tree<'_> {
         Some(entry.key.span.end + colon + 1)
     }
 
-    fn remove(&self, path: &Path) -> Splices {
-        let Some((last, parent_path)) = path.split_last() else {
-            return Err(self.odd(0, "is the whole document"));
-        };
-        let parent = self.editable(parent_path)?;
-        let index = match last {
+    /// Cuts children out of a collection: whole lines, or with their commas.
+    pub fn cut_children(&self, parent: &[Seg], children: &[&Seg]) -> Splices {
+        let parent = self.editable(parent)?;
+        let index = |child: &Seg| match child {
             Seg::Index(index) => Some(*index).filter(|index| *index < parent.items().len()),
             Seg::Key(key) => parent.entries().iter().position(|entry| entry.key.text() == Some(key)),
         };
-        let Some(index) = index else {
+        let mut indices: Vec<usize> = children.iter().filter_map(|child| index(child)).collect();
+        indices.sort_unstable();
+        if indices.len() != children.len() {
             return Err(Refusal::new(Rule::Unproven, "what is to be removed is not there"));
-        };
-        let cut = if parent.flow { flow_cut(parent, index) } else { self.block_cut(parent, index)? };
-        Ok(vec![Splice::delete(cut)])
+        }
+        if parent.flow {
+            Ok(flow_cuts(parent, &indices))
+        } else {
+            indices.iter().map(|index| self.block_cut(parent, *index)).collect()
+        }
+    }
+
+    /// Cuts the line of a key whose children are cut already; what somebody put between them stays.
+    pub fn cut_key(&self, path: &[Seg]) -> Result<Splice, Refusal> {
+        let Some((last, parent)) = path.split_last() else { return Err(self.odd(0, "is the whole document")) };
+        let colon = self.past_colon(path).unwrap_or_default();
+        let lines = line_start(self.text, colon)..line_end(self.text, colon);
+        let key_is_first = !self.text[lines.start..].trim_start_matches(' ').starts_with('-');
+        if self.at(path).is_some_and(|node| !node.flow) && key_is_first && self.rest_of_line_is_free(colon) {
+            return Ok(self.cut_keeping_comments(lines));
+        }
+        let cuts = self.cut_children(parent, &[last])?;
+        cuts.into_iter().next().ok_or_else(|| Refusal::new(Rule::Unproven, "nothing to cut"))
     }
 
     /// The whole lines of one child; the first key of a list item shares its line with the dash, which stays.
-    fn block_cut(&self, parent: &Node<'_>, index: usize) -> Result<Range<usize>, Refusal> {
+    fn block_cut(&self, parent: &Node<'_>, index: usize) -> Result<Splice, Refusal> {
         let (start, end) = if let Kind::List(items) = &parent.kind {
             (self.dash_of(&items[index]), items[index].content_end(self.text))
         } else {
@@ -122,14 +144,25 @@ impl Tree<'_> {
         let line = line_start(self.text, start);
         if self.text[line..start].bytes().all(|byte| byte == b' ') {
             if self.rest_of_line_is_free(end) {
-                return Ok(line..line_end(self.text, end));
+                return Ok(self.cut_keeping_comments(line..line_end(self.text, end)));
             }
             return Err(self.odd(end, "is followed by something else on its line"));
         }
         match parent.entries().get(index + 1).map(|next| next.key.span.start) {
-            Some(next) if index == 0 && self.text[end..next].trim().is_empty() => Ok(start..next),
+            Some(next) if index == 0 && self.text[end..next].trim().is_empty() => Ok(Splice::delete(start..next)),
             _ => Err(self.odd(start, "shares its line with something else")),
         }
+    }
+
+    /// Cuts whole lines. We write no comments, so one that stands there is somebody's: it stays, on a line of its own.
+    fn cut_keeping_comments(&self, lines: Range<usize>) -> Splice {
+        let indent = self.text[lines.start..].len() - self.text[lines.start..].trim_start_matches(' ').len();
+        let line_break = if self.text[lines.clone()].ends_with("\r\n") { "\r\n" } else { "\n" };
+        let kept = self.comments.iter().filter(|comment| lines.contains(&comment.start));
+        let put = kept.fold(String::new(), |put, comment| {
+            format!("{put}{:indent$}{}{line_break}", "", self.text[comment.clone()].trim_end())
+        });
+        Splice::replace(lines, put)
     }
 
     fn flow_insert(&self, node: &Node<'_>, first: Option<usize>, last: Option<usize>, text: &[String]) -> Splice {
@@ -278,18 +311,26 @@ impl Tree<'_> {
     }
 }
 
-/// What to cut so that a child of a flow collection goes with one of its commas.
-fn flow_cut(parent: &Node<'_>, index: usize) -> Range<usize> {
+/// What to cut so that children of a flow collection go, each run of them with one of its commas.
+fn flow_cuts(parent: &Node<'_>, indices: &[usize]) -> Vec<Splice> {
     let span = |index: usize| match &parent.kind {
         Kind::List(items) => items.get(index).map(|item| item.span.clone()),
         _ => {
             parent.entries().get(index).map(|entry| entry.key.span.start..entry.value.span.end.max(entry.key.span.end))
         }
     };
-    let own = span(index).unwrap_or_default();
-    match (index.checked_sub(1).and_then(span), span(index + 1)) {
-        (Some(before), _) => before.end..own.end,
-        (None, Some(after)) => own.start..after.start,
-        (None, None) => own,
+    let mut cuts: Vec<Splice> = Vec::new();
+    let mut rest = indices;
+    while let Some(first) = rest.first() {
+        let length = rest.iter().zip(*first..).take_while(|(index, expected)| **index == *expected).count();
+        let last = *first + length - 1;
+        rest = &rest[length..];
+        let (Some(own), Some(end)) = (span(*first), span(last)) else { continue };
+        cuts.push(Splice::delete(match (first.checked_sub(1).and_then(span), span(last + 1)) {
+            (Some(before), _) => before.end..end.end,
+            (None, Some(after)) => own.start..after.start,
+            (None, None) => own.start..end.end,
+        }));
     }
+    cuts
 }

@@ -19,12 +19,10 @@ pub struct SchedulerPod {
     pub name: String,
     /// `metadata.namespace`, or `default` as the kubelet has it
     pub namespace: String,
-    /// Name of the container that runs kube-scheduler
-    pub container: String,
     /// Its image
     pub image: String,
     /// Line of its image
-    pub image_line: usize,
+    pub image_line: Option<usize>,
     /// Its flags, in order
     pub flags: Vec<Flag>,
     /// What of the host its container sees
@@ -51,6 +49,8 @@ pub(crate) struct Found<'t, 'a> {
     pub container: &'t Node<'a>,
     pub path: Path,
     pub name: String,
+    /// Number of the word that names kube-scheduler.
+    pub program: usize,
     /// Words of `command`; those of `args` follow in `words`.
     pub commands: usize,
     pub words: Vec<&'t str>,
@@ -98,7 +98,7 @@ pub(crate) fn find<'t, 'a>(tree: &'t Tree<'a>) -> Result<Found<'t, 'a>, Refusal>
         return Err(Refusal::at_line(Rule::NotAPod, 1, "the document is no v1 Pod"));
     }
     if pod_name(tree).is_none() {
-        return Err(Refusal::at_line(Rule::NotAPod, 1, "the pod has no metadata.name"));
+        return Err(Refusal::at_line(Rule::MalformedPod, 1, "the pod has no metadata.name"));
     }
     let containers = root.get("spec").and_then(|spec| spec.get("containers")).map_or(&[][..], Node::items);
     let mut found: Option<Found<'t, 'a>> = None;
@@ -106,56 +106,58 @@ pub(crate) fn find<'t, 'a>(tree: &'t Tree<'a>) -> Result<Found<'t, 'a>, Refusal>
     for (index, container) in containers.iter().enumerate() {
         let Some((words, commands)) = words(container) else { continue };
         match program::find(&words) {
-            Program::At(at) if found.is_none() => {
-                let Some(name) = container.get("name").and_then(Node::text).map(str::to_owned) else {
-                    return Err(at_node(tree, container, Rule::NotAPod, "the container has no name"));
-                };
-                let flags = flags::read(&words[at + 1..], at + 1);
+            Program::At(_) if found.is_some() => {
+                let message = "a second container runs kube-scheduler";
+                return Err(at_node(tree, container, Rule::SeveralSchedulers, message));
+            }
+            Program::At(program) => {
+                let flags = flags::read(&words[program + 1..], program + 1);
                 let path = vec![Seg::Key("spec".into()), Seg::Key("containers".into()), Seg::Index(index)];
-                found = Some(Found { container, path, name, commands, words, flags });
+                let name = text_of(container, "name").to_owned();
+                found = Some(Found { container, path, name, program, commands, words, flags });
             }
-            Program::At(_) => {
-                return Err(at_node(
-                    tree,
-                    container,
-                    Rule::SeveralSchedulers,
-                    "a second container runs kube-scheduler",
-                ));
-            }
-            Program::Behind(by) => {
-                let list =
-                    container.get("command").filter(|list| !list.items().is_empty()).or_else(|| container.get("args"));
-                wrapped = Some((list.and_then(|list| list.items().first()).unwrap_or(container), by));
-            }
+            Program::Behind(by) => wrapped = Some((word_nodes(container).next().unwrap_or(container), by)),
             Program::Absent => {}
         }
     }
     match (found, wrapped) {
-        (Some(found), _)
-            if containers
-                .iter()
-                .filter(|other| other.get("name").and_then(Node::text) == Some(&found.name))
-                .count()
-                > 1 =>
-        {
-            let message = format!("two containers are named {:?}", found.name);
-            Err(at_node(tree, found.container, Rule::NotAPod, &message))
+        (Some(found), _) => checked(tree, found, containers),
+        (None, Some((word, by))) => {
+            let message = format!("kube-scheduler is started through {by:?}, which may change its flags");
+            Err(at_node(tree, word, Rule::Wrapper, &message))
         }
-        (Some(found), _) => Ok(found),
-        (None, Some((container, by))) => Err(at_node(
-            tree,
-            container,
-            Rule::Wrapper,
-            &format!("kube-scheduler is started through {by:?}, which may change its flags"),
-        )),
         (None, None) => Err(no_scheduler(tree, containers)),
     }
 }
 
+/// Refuses a container of the scheduler that could not be named, or whose words could not be read.
+fn checked<'t, 'a>(tree: &Tree<'_>, found: Found<'t, 'a>, all: &[Node<'_>]) -> Result<Found<'t, 'a>, Refusal> {
+    if found.name.is_empty() {
+        return Err(at_node(tree, found.container, Rule::MalformedPod, "the container has no name"));
+    }
+    if all.iter().filter(|other| text_of(other, "name") == found.name).count() > 1 {
+        let message = format!("two containers are named {:?}", found.name);
+        return Err(at_node(tree, found.container, Rule::MalformedPod, &message));
+    }
+    match word_nodes(found.container).find(|word| matches!(word.kind, Kind::Alias)) {
+        Some(alias) => Err(at_node(tree, alias, Rule::Anchor, "a word of the scheduler's command is an alias")),
+        None => Ok(found),
+    }
+}
+
+/// The items of `command` and `args`.
+pub(crate) fn word_nodes<'t, 'a>(container: &'t Node<'a>) -> impl Iterator<Item = &'t Node<'a>> {
+    ["command", "args"].into_iter().filter_map(|list| container.get(list)).flat_map(Node::items)
+}
+
+/// A field of a mapping that is text; empty if it is not.
+fn text_of<'t>(node: &'t Node<'_>, key: &str) -> &'t str {
+    node.get(key).and_then(Node::text).unwrap_or_default()
+}
+
 fn no_scheduler(tree: &Tree<'_>, containers: &[Node<'_>]) -> Refusal {
     let silent = containers.iter().find(|container| {
-        let image = container.get("image").and_then(Node::text).unwrap_or_default();
-        let name = container.get("name").and_then(Node::text).unwrap_or_default();
+        let (image, name) = (text_of(container, "image"), text_of(container, "name"));
         let silent = words(container)
             .is_some_and(|(words, commands)| commands == 0 && words.first().is_none_or(|word| word.starts_with('-')));
         silent && (image.contains("kube-scheduler") || name == "kube-scheduler")
@@ -164,7 +166,7 @@ fn no_scheduler(tree: &Tree<'_>, containers: &[Node<'_>]) -> Refusal {
         Some(container) => at_node(
             tree,
             container,
-            Rule::NoScheduler,
+            Rule::NoCommand,
             "the container has no command, so it is unknown what its image runs",
         ),
         None => Refusal::new(Rule::NoScheduler, "no container runs kube-scheduler"),
@@ -193,13 +195,24 @@ fn words<'t>(container: &'t Node<'_>) -> Option<(Vec<&'t str>, usize)> {
     Some((words, commands))
 }
 
-/// An item as a word; what an alias stands for is not looked at.
+/// An item as a word; an alias is refused once the container is known to be the scheduler's.
 fn word<'t>(item: &'t Node<'_>) -> Option<&'t str> {
     if matches!(item.kind, Kind::Alias) { Some("*") } else { item.text() }
 }
 
 fn pod_name<'t>(tree: &'t Tree<'_>) -> Option<&'t str> {
     tree.root.get("metadata")?.get("name")?.text().filter(|name| !name.is_empty())
+}
+
+/// Namespace and name of the pod in a text, whether we could edit it or not; `None` if it is no pod.
+pub fn identity(text: &str) -> Option<(String, String)> {
+    let tree = Tree::glance(text)?;
+    if tree.root.get("kind").and_then(Node::text) != Some("Pod") {
+        return None;
+    }
+    let metadata = tree.root.get("metadata")?;
+    let field = |key: &str| metadata.get(key).and_then(Node::text).map(str::to_owned);
+    Some((field("namespace").unwrap_or_else(|| "default".to_owned()), field("name")?))
 }
 
 /// One of our annotations.
@@ -230,9 +243,8 @@ pub fn read(text: &str) -> Result<SchedulerPod, Refusal> {
     Ok(SchedulerPod {
         name: pod_name(&tree).unwrap_or_default().to_owned(),
         namespace: metadata.and_then(|m| m.get("namespace")).and_then(Node::text).unwrap_or("default").to_owned(),
-        container: found.name.clone(),
         image: image.and_then(Node::text).unwrap_or_default().to_owned(),
-        image_line: image.map_or(0, |node| tree.line(node.span.start)),
+        image_line: image.map(|node| tree.line(node.span.start)),
         flags: found.flags_with_lines(&tree),
         mounts: mounts::read(&tree, found.container),
         host_network: spec("hostNetwork").as_deref() == Some("true"),

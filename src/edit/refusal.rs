@@ -7,10 +7,14 @@ rules! {
     Rule {
         /// The text is no YAML.
         NotYaml = "not-yaml", "mend the file; the kubelet cannot run it either";
-        /// The document is no Pod, or has no name, or no containers.
-        NotAPod = "not-a-pod", "mend it, since the kubelet cannot run it so; or name the static pod of the scheduler with --target FILE";
+        /// The document is no v1 Pod.
+        NotAPod = "not-a-pod", "name the static pod of the scheduler with --target FILE";
+        /// The Pod lacks a name, or a field of it has the wrong type.
+        MalformedPod = "malformed-pod", "mend the file; the kubelet cannot run it either";
         /// No container runs kube-scheduler.
-        NoScheduler = "no-scheduler", "write the program and its flags into command or args, or name another file with --target FILE";
+        NoScheduler = "no-scheduler", "name the static pod of the scheduler with --target FILE";
+        /// A container that looks like the scheduler's does not say what it runs.
+        NoCommand = "no-command", "write the program into command: kube-scheduler";
         /// More than one container runs kube-scheduler.
         SeveralSchedulers = "several-schedulers", "leave one kube-scheduler container in the pod";
         /// kube-scheduler is started by a shell or another program that we cannot look into.

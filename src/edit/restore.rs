@@ -5,7 +5,7 @@ use super::op::Op;
 use super::pod::{GENERATION, REVISION, UNDO, annotation};
 use super::refusal::{Refusal, Rule};
 use super::splice::Splice;
-use super::tree::{Node, Path, Seg, Tree, line_end, line_start};
+use super::tree::{Node, Path, Seg, Tree};
 use super::undo::{Undo, resolve};
 
 const ANNOTATIONS: &str = "/metadata/annotations";
@@ -13,110 +13,133 @@ const ANNOTATIONS: &str = "/metadata/annotations";
 /// Drafts the text without our edit, by the record that the manifest carries.
 pub(crate) fn draft<'a>(tree: &Tree<'a>) -> Result<Draft<'a>, Refusal> {
     let undo = record(tree)?;
-    let mut ops = Vec::new();
-    let mut splices = Vec::new();
-
-    for (at, text) in &undo.displaced {
-        if let Some(path) = resolve(tree, at).filter(|path| still_ours(tree, &undo, at, path)) {
-            ops.push(Op::Set { at: path, text: text.clone() });
-        }
-    }
-    let mut gone: Vec<Path> = Vec::new();
-    for key in [REVISION, GENERATION, UNDO] {
-        gone.extend(resolve(tree, ANNOTATIONS).map(|path| child(path, key)).filter(|path| tree.at(path).is_some()));
-    }
-    for at in &undo.created {
-        gone.extend(resolve(tree, at).filter(|path| {
-            let ours = tree.at(path).is_some_and(|node| node.text().is_some() || node.get("name").is_some());
-            ours && still_ours_or_unnamed(tree, &undo, at, path)
-        }));
-    }
-    // of several items of one list the last goes first, so that the others keep their places
-    gone.sort_by_key(|path| std::cmp::Reverse(if let Some(Seg::Index(index)) = path.last() { *index } else { 0 }));
-    for path in &gone {
-        let parent = &path[..path.len().saturating_sub(1)];
-        ops.push(Op::Remove { at: path.clone(), leaves: tree.leaves(parent) });
-    }
-    for op in &ops {
-        splices.extend(tree.write(op)?);
-    }
-    for at in collections(&undo) {
-        let Some(path) = resolve(tree, at).filter(|path| is_emptied(tree, path, &gone)) else { continue };
-        if undo.created.iter().any(|created| created == at) {
-            splices.push(cut_key(tree, &path)?);
-            ops.push(Op::Remove { at: path.clone(), leaves: tree.leaves(&path[..path.len() - 1]) });
-        } else if let (Some(text), Some(colon)) = (undo.displaced.get(at), tree.past_colon(&path)) {
-            let node = tree.at(&path).filter(|node| node.flow);
-            if let Some(span) = node.map(|node| node.span.clone()) {
-                // the children's own cuts lie inside this one
-                splices.retain(|splice| splice.at < span.start || splice.at >= span.end);
-                splices.push(Splice::replace(colon..span.end, text.clone()));
-                ops.push(Op::Set { at: path.clone(), text: text.clone() });
-            } else {
-                splices.push(Splice::insert(colon, text.clone(), 0));
-            }
-        }
-    }
-    Draft::from_splices(tree, ops, splices)
+    let mut restore = Restore { tree, undo: &undo, ops: Vec::new(), splices: Vec::new(), gone: Vec::new() };
+    restore.put_values_back()?;
+    restore.take_children_out()?;
+    restore.settle_collections()?;
+    Draft::from_splices(tree, restore.ops, restore.splices)
 }
 
-fn record(tree: &Tree<'_>) -> Result<Undo, Refusal> {
+/// The record of our edit.
+pub(crate) fn record(tree: &Tree<'_>) -> Result<Undo, Refusal> {
     let Some(node) = annotation(tree, UNDO) else {
         return Err(Refusal::new(Rule::UndoRecord, format!("the annotation {UNDO} is missing beside our others")));
     };
     Undo::from_line(node.text().unwrap_or_default()).map_err(|why| {
-        Refusal::at_line(
-            Rule::UndoRecord,
-            tree.line(node.span.start),
-            format!("the annotation {UNDO} cannot be read: {why}"),
-        )
+        let message = format!("the annotation {UNDO} cannot be read: {why}");
+        Refusal::at_line(Rule::UndoRecord, tree.line(node.span.start), message)
     })
 }
 
-fn child(mut path: Path, key: &str) -> Path {
-    path.push(Seg::Key(key.to_owned()));
-    path
+struct Restore<'t, 'a> {
+    tree: &'t Tree<'a>,
+    undo: &'t Undo,
+    ops: Vec<Op>,
+    splices: Vec<Splice>,
+    /// Entries and items that go
+    gone: Vec<Path>,
 }
 
-/// Whether the value that we wrote still stands there.
-fn still_ours(tree: &Tree<'_>, undo: &Undo, at: &str, path: &Path) -> bool {
-    let value = tree.at(path).and_then(Node::text);
-    value.is_some() && value == undo.placed.get(at).map(String::as_str)
-}
-
-/// A scalar must still be ours; an item that has our name is.
-fn still_ours_or_unnamed(tree: &Tree<'_>, undo: &Undo, at: &str, path: &Path) -> bool {
-    !undo.placed.contains_key(at) || still_ours(tree, undo, at, path)
-}
-
-/// The collections that the record names: those we made, and those that were null.
-fn collections(undo: &Undo) -> impl Iterator<Item = &str> {
-    let names = [ANNOTATIONS, "/volumes", "/volumeMounts"];
-    undo.created
-        .iter()
-        .chain(undo.displaced.keys())
-        .map(String::as_str)
-        .filter(move |at| names.iter().any(|name| at.ends_with(name)))
-}
-
-/// Whether every child of the collection goes.
-fn is_emptied(tree: &Tree<'_>, path: &Path, gone: &[Path]) -> bool {
-    let Some(node) = tree.at(path) else { return false };
-    let children = node.entries().len() + node.items().len();
-    let going = gone.iter().filter(|gone| gone.len() == path.len() + 1 && gone.starts_with(path)).count();
-    children > 0 && children == going
-}
-
-/// Cuts the line of a key whose children are cut already; a comment that somebody put between them stays.
-fn cut_key(tree: &Tree<'_>, path: &Path) -> Result<Splice, Refusal> {
-    let colon = tree.past_colon(path).unwrap_or_default();
-    let start = line_start(tree.text, colon);
-    let end = line_end(tree.text, colon);
-    let alone =
-        tree.text[colon..end].trim().is_empty() && tree.text[start..].trim_start().starts_with(|c: char| c != '-');
-    if tree.at(path).is_some_and(|node| !node.flow) && alone {
-        return Ok(Splice::delete(start..end));
+impl Restore<'_, '_> {
+    /// Where a recorded place is now.
+    fn find(&self, at: &str) -> Option<Path> {
+        resolve(self.tree, at, self.undo.placed.get(at).map(String::as_str))
     }
-    let op = Op::Remove { at: path.clone(), leaves: tree.leaves(path) };
-    tree.write(&op)?.into_iter().next().ok_or_else(|| Refusal::new(Rule::Unproven, "nothing to cut"))
+
+    /// Whether the value that we wrote still stands there.
+    fn is_still_ours(&self, at: &str, path: &Path) -> bool {
+        let value = self.tree.at(path).and_then(Node::text);
+        value.is_some() && value == self.undo.placed.get(at).map(String::as_str)
+    }
+
+    /// What we displaced comes back where our value still stands; what others wrote since stays.
+    fn put_values_back(&mut self) -> Result<(), Refusal> {
+        for (at, text) in &self.undo.displaced {
+            let Some(path) = self.find(at).filter(|path| self.is_still_ours(at, path)) else { continue };
+            let mut range = self.tree.one_line_scalar(&path)?;
+            if is_null_text(text) {
+                range.start = self.tree.past_colon(&path).unwrap_or(range.start);
+            }
+            self.splices.push(Splice::replace(range, text.clone()));
+            self.ops.push(Op::Set { at: path, text: text.clone() });
+        }
+        Ok(())
+    }
+
+    /// Our annotations, the values that we added and that are still ours, and the items that have our names go.
+    fn take_children_out(&mut self) -> Result<(), Refusal> {
+        let annotations = self.find(ANNOTATIONS);
+        for key in [REVISION, GENERATION, UNDO] {
+            let path = annotations.iter().cloned().map(|mut path| {
+                path.push(Seg::Key(key.to_owned()));
+                path
+            });
+            self.gone.extend(path.filter(|path| self.tree.at(path).is_some()));
+        }
+        for at in &self.undo.created {
+            let Some(path) = self.find(at) else { continue };
+            let is_named_item = matches!(path.last(), Some(Seg::Index(_))) && !self.undo.placed.contains_key(at);
+            if is_named_item || self.is_still_ours(at, &path) {
+                self.gone.push(path);
+            }
+        }
+        // of several items of one list the last goes first, so that the others keep their places
+        self.gone
+            .sort_by_key(|path| std::cmp::Reverse(if let Some(Seg::Index(index)) = path.last() { *index } else { 0 }));
+        let mut parents: Vec<&[Seg]> = Vec::new();
+        for path in &self.gone {
+            let parent = &path[..path.len() - 1];
+            if !parents.contains(&parent) {
+                parents.push(parent);
+            }
+        }
+        for parent in parents {
+            let children = self.gone.iter().filter(|path| path.len() == parent.len() + 1 && path.starts_with(parent));
+            let children: Vec<&Seg> = children.filter_map(|path| path.last()).collect();
+            self.splices.extend(self.tree.cut_children(parent, &children)?);
+        }
+        for path in &self.gone {
+            let leaves = self.tree.leaves(&path[..path.len() - 1]);
+            self.ops.push(Op::Remove { at: path.clone(), leaves });
+        }
+        Ok(())
+    }
+
+    /// A collection that we made goes when nothing is left in it; one that was null becomes null again.
+    fn settle_collections(&mut self) -> Result<(), Refusal> {
+        let created = self.undo.created.iter().map(|at| (at, None));
+        let displaced = self.undo.displaced.iter().map(|(at, text)| (at, Some(text)));
+        for (at, text) in created.chain(displaced) {
+            let Some(path) = self.find(at).filter(|path| self.is_emptied(path)) else { continue };
+            let Some(text) = text else {
+                self.splices.push(self.tree.cut_key(&path)?);
+                let leaves = self.tree.leaves(&path[..path.len() - 1]);
+                self.ops.push(Op::Remove { at: path, leaves });
+                continue;
+            };
+            let Some(colon) = self.tree.past_colon(&path) else { continue };
+            let span = self.tree.at(&path).filter(|node| node.flow).map(|node| node.span.clone());
+            if let Some(span) = span {
+                // the children's own cuts lie inside this one
+                self.splices.retain(|splice| splice.at < span.start || splice.at >= span.end);
+                self.splices.push(Splice::replace(colon..span.end, text.clone()));
+                self.ops.push(Op::Set { at: path, text: text.clone() });
+            } else {
+                self.splices.push(Splice::insert(colon, text.clone(), 0));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is a collection of which every child goes.
+    fn is_emptied(&self, path: &Path) -> bool {
+        let children = self.tree.at(path).map_or(0, |node| node.entries().len() + node.items().len());
+        let going = self.gone.iter().filter(|gone| gone.len() == path.len() + 1 && gone.starts_with(path)).count();
+        children > 0 && children == going
+    }
+}
+
+/// A displaced null is recorded with the blanks after its colon; a displaced value never begins with a blank.
+fn is_null_text(text: &str) -> bool {
+    text.is_empty() || text.starts_with([' ', '\t'])
 }

@@ -83,7 +83,7 @@ pub fn patch<'a>(text: &'a str, wanted: &Wanted) -> Result<Draft<'a>, Refusal> {
     }
     let clean = restore::draft(&tree)?;
     let (after, ops) = {
-        let tree = pod::read_tree(clean.unproven())?;
+        let tree = reread(&clean)?;
         Draft::new(&tree, ops(&tree, wanted)?)?.into_parts()
     };
     Ok(clean.then(after, ops))
@@ -93,11 +93,12 @@ pub fn patch<'a>(text: &'a str, wanted: &Wanted) -> Result<Draft<'a>, Refusal> {
 pub fn unpatch(text: &str) -> Result<Draft<'_>, Refusal> {
     let tree = pod::read_tree(text)?;
     if pod::ours(&tree).is_none() {
+        no_leftovers(&tree, None)?;
         return Draft::new(&tree, Vec::new());
     }
+    let undo = restore::record(&tree)?;
     let draft = restore::draft(&tree)?;
-    let after = pod::read_tree(draft.unproven())?;
-    no_leftovers(&after)?;
+    no_leftovers(&reread(&draft)?, undo.config_dir())?;
     Ok(draft)
 }
 
@@ -107,9 +108,43 @@ pub fn read_original(text: &str) -> Result<SchedulerPod, Refusal> {
     if pod.ours.is_none() { Ok(pod) } else { pod::read(&unpatch(text)?.prove()?) }
 }
 
-fn no_leftovers(tree: &Tree<'_>) -> Result<(), Refusal> {
+/// Reads a draft of ours. That it cannot be read is our fault, not the file's.
+fn reread<'d>(draft: &'d Draft<'_>) -> Result<Tree<'d>, Refusal> {
+    pod::read_tree(draft.unproven()).map_err(|refusal| {
+        Refusal::new(Rule::Unproven, format!("taking out our edit gives a text that cannot be read ({refusal})"))
+    })
+}
+
+/// Nothing of ours may be left when our edit is out: a scheduler that still looks for it would not start.
+fn no_leftovers(tree: &Tree<'_>, config_dir: Option<&str>) -> Result<(), Refusal> {
     let Ok(found) = pod::find(tree) else { return Ok(()) };
-    not_taken(tree, &found, &[])
+    let left = |node: &Node<'_>, what: &str| {
+        let message = format!("{what} is left of an edit of ours, at a place that our record does not name");
+        Err(Refusal::at_line(Rule::UndoRecord, tree.line(node.span.start), message))
+    };
+    if let Some((node, name)) = our_volumes(tree).next() {
+        return left(node, &format!("the volume or mount {name}"));
+    }
+    for word in pod::word_nodes(found.container) {
+        let text = word.text().unwrap_or_default();
+        let value = super::flags::split(text).map_or(text, |(_, value)| value.unwrap_or_default());
+        if config_dir.is_some_and(|dir| value.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'))) {
+            return left(word, &format!("the word {text:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Volumes and mounts, of any container, that have names of ours.
+fn our_volumes<'t>(tree: &'t Tree<'_>) -> impl Iterator<Item = (&'t Node<'t>, &'t str)> {
+    let spec = tree.root.get("spec");
+    let list = move |key: &str| spec.and_then(|spec| spec.get(key)).map_or(&[][..], Node::items);
+    let containers = ["containers", "initContainers", "ephemeralContainers"].into_iter().flat_map(list);
+    let mounts = containers.filter_map(|container| container.get("volumeMounts")).flat_map(Node::items);
+    list("volumes").iter().chain(mounts).filter_map(|node| {
+        let name = node.get("name").and_then(Node::text)?;
+        (name == VOLUME || name.starts_with(MOUNT_VOLUME)).then_some((node, name))
+    })
 }
 
 /// Collects operations and, beside each, how to undo it.
@@ -157,20 +192,15 @@ fn ops(tree: &Tree<'_>, wanted: &Wanted) -> Result<Vec<Op>, Refusal> {
 
 /// Whether a name or path of ours is in use by something that we did not write.
 fn not_taken(tree: &Tree<'_>, found: &Found<'_, '_>, volumes: &[(String, &str, &str)]) -> Result<(), Refusal> {
-    let all = tree.root.get("spec").and_then(|spec| spec.get("volumes")).map_or(&[][..], Node::items);
-    let mounts = found.container.get("volumeMounts").map_or(&[][..], Node::items);
-    let is_ours = |name: &str| name == VOLUME || name.starts_with(MOUNT_VOLUME);
     let taken =
         |node: &Node<'_>, message: String| Err(Refusal::at_line(Rule::Taken, tree.line(node.span.start), message));
-    for node in all.iter().chain(mounts) {
-        if let Some(name) = node.get("name").and_then(Node::text).filter(|name| is_ours(name)) {
-            return taken(
-                node,
-                format!("the volume name {name} is in use, and not by an edit of schedpatch that is on record"),
-            );
-        }
+    if let Some((node, name)) = our_volumes(tree).next() {
+        return taken(
+            node,
+            format!("the volume name {name} is in use, and not by an edit of schedpatch that is on record"),
+        );
     }
-    for node in mounts {
+    for node in found.container.get("volumeMounts").map_or(&[][..], Node::items) {
         let path = node.get("mountPath").and_then(Node::text).unwrap_or_default();
         if volumes.iter().any(|(_, own, _)| path.trim_end_matches('/') == *own) {
             return taken(node, format!("something is mounted at {path} already"));
@@ -183,14 +213,13 @@ fn no_placeholders(tree: &Tree<'_>, found: &Found<'_, '_>) -> Result<(), Refusal
     if let Some(image) = found.container.get("image") {
         guard::no_placeholder_image(tree, image)?;
     }
-    let lists = ["command", "args"].into_iter().filter_map(|key| found.container.get(key));
-    lists.flat_map(Node::items).try_for_each(|word| guard::no_placeholder(tree, word))
+    pod::word_nodes(found.container).try_for_each(|word| guard::no_placeholder(tree, word))
 }
 
 impl Patch<'_, '_> {
     /// Sets a flag of the scheduler: in place where it stands, else at the end of the list.
     fn flag(&mut self, found: &Found<'_, '_>, name: &str, value: &str) -> Result<(), Refusal> {
-        if found.words.last() == Some(&"--") {
+        if found.words[found.program..].contains(&"--") {
             return Err(Refusal::new(Rule::Shape, "the flags of kube-scheduler end with --, so none can be added"));
         }
         let flag = format!("--{name}");
@@ -244,12 +273,17 @@ impl Patch<'_, '_> {
     }
 
     fn set(&mut self, path: Path, at: String, value: &str) -> Result<(), Refusal> {
-        let span = self.tree.one_line_scalar(&path)?;
-        let Some(Kind::Scalar { style, .. }) = self.tree.at(&path).map(|node| &node.kind) else { return Ok(()) };
-        let text = spell::scalar(value, *style);
-        self.undo.displaced.insert(at.clone(), self.tree.text[span].to_owned());
+        let range = match self.tree.null(&path) {
+            Some(null) => null,
+            None => self.tree.one_line_scalar(&path)?,
+        };
+        let style = match self.tree.at(&path).map(|node| &node.kind) {
+            Some(Kind::Scalar { style, .. }) => *style,
+            _ => return Ok(()),
+        };
+        self.undo.displaced.insert(at.clone(), self.tree.text[range].to_owned());
         self.undo.placed.insert(at, value.to_owned());
-        self.ops.push(Op::Set { at: path, text });
+        self.ops.push(Op::Set { at: path, text: spell::scalar(value, style) });
         Ok(())
     }
 
@@ -286,7 +320,7 @@ impl Patch<'_, '_> {
         } else if !fits(node) && !node.decorated {
             let line = self.tree.line(node.span.start);
             return Err(Refusal::at_line(
-                Rule::NotAPod,
+                Rule::MalformedPod,
                 line,
                 format!("{} is of the wrong type", at[1..].replace('/', ".")),
             ));
@@ -298,7 +332,7 @@ impl Patch<'_, '_> {
     fn metadata(&mut self, wanted: &Wanted) -> Result<(), Refusal> {
         let metadata = vec![Seg::Key("metadata".into())];
         let uid = self.tree.root.get("metadata").and_then(|metadata| metadata.get("uid"));
-        if let Some(uid) = uid.and_then(Node::text).filter(|uid| !uid.is_empty()) {
+        if let Some(uid) = uid.filter(|uid| !uid.is_null()).and_then(Node::text).filter(|uid| !uid.is_empty()) {
             let ours = new_uid(uid, wanted);
             self.scalar(&metadata, &["metadata"], "uid", &ours)?;
         }

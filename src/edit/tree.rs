@@ -4,7 +4,7 @@
 //! (several documents, duplicate keys, directives) is refused here, with its line. Changes nothing.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use granit_parser::{Event, Parser, ScalarStyle, Span, StructureStyle};
@@ -13,6 +13,9 @@ use super::refusal::{Refusal, Rule};
 
 /// A mapping with more keys than this is checked for duplicates by hashing instead of by comparing all pairs.
 const SMALL_MAPPING: usize = 12;
+
+/// Aliases may stand for no more text than this, all together: more is a bomb, not a manifest.
+const MAX_EXPANSION: usize = 10 * 1024 * 1024;
 
 /// One step from a node to a child of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,19 +138,28 @@ pub(crate) struct Tree<'a> {
 impl<'a> Tree<'a> {
     /// Reads a text of exactly one document.
     pub fn read(text: &'a str) -> Result<Self, Refusal> {
-        let mut builder = Builder { text, open: Vec::new(), root: None, comments: Vec::new(), documents: 0 };
-        for event in Parser::new_from_str(text) {
+        Self::build(Builder::new(text))
+    }
+
+    /// Reads the first document the way a careless reader would: only to know what it is, never to edit it.
+    pub fn glance(text: &'a str) -> Option<Self> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        Self::build(Builder { careless: true, ..Builder::new(text) }).ok()
+    }
+
+    fn build(mut builder: Builder<'a>) -> Result<Self, Refusal> {
+        for event in Parser::new_from_str(builder.text) {
             let (event, span) = event.map_err(|error| {
-                Refusal::at_line(
-                    Rule::NotYaml,
-                    error.marker().line(),
-                    format!("cannot be read as YAML: {}", error.info()),
-                )
+                let message = format!("cannot be read as YAML: {}", error.info());
+                Refusal::at_line(Rule::NotYaml, error.marker().line(), message)
             })?;
+            if builder.careless && builder.root.is_some() {
+                break;
+            }
             builder.take(event, span)?;
         }
         match builder.root {
-            Some(root) => Ok(Self { text, root, comments: builder.comments }),
+            Some(root) => Ok(Self { text: builder.text, root, comments: builder.comments }),
             None => Err(Refusal::at_line(Rule::NotAPod, 1, "the file is empty")),
         }
     }
@@ -180,6 +192,14 @@ pub(crate) fn line_end(text: &str, at: usize) -> usize {
     text[at..].find('\n').map_or(text.len(), |newline| at + newline + 1)
 }
 
+/// Why a text should not be given to another reader: no YAML, too deep, keys or documents twice, aliases that multiply.
+pub(crate) fn check_yaml(text: &str) -> Option<Refusal> {
+    match Tree::read(text) {
+        Ok(_) | Err(Refusal { rule: Rule::NotAPod, .. }) => None,
+        Err(refusal) => Some(refusal),
+    }
+}
+
 /// The line of a place in a YAML text, if it is there: for a key its own line, not that of its value.
 pub(crate) fn line_of_place(text: &str, place: &[Seg]) -> Option<usize> {
     let tree = Tree::read(text).ok()?;
@@ -192,13 +212,36 @@ pub(crate) fn line_of_place(text: &str, place: &[Seg]) -> Option<usize> {
 
 struct Builder<'a> {
     text: &'a str,
+    /// Collections that are not closed yet, each with its pending key and what aliases stood for when it was opened
     open: Vec<(Node<'a>, Option<Node<'a>>)>,
+    /// Anchor and expansion so far of each open collection
+    anchors_open: Vec<(usize, usize)>,
+    /// How much text each anchor stands for
+    anchors: HashMap<usize, usize>,
+    /// How much text all aliases so far stand for
+    expansion: usize,
     root: Option<Node<'a>>,
     comments: Vec<Range<usize>>,
     documents: usize,
+    /// Whether duplicate keys are let pass
+    careless: bool,
 }
 
 impl<'a> Builder<'a> {
+    fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            open: Vec::new(),
+            anchors_open: Vec::new(),
+            anchors: HashMap::new(),
+            expansion: 0,
+            root: None,
+            comments: Vec::new(),
+            documents: 0,
+            careless: false,
+        }
+    }
+
     fn take(&mut self, event: Event<'a>, span: Span) -> Result<(), Refusal> {
         let range = span.byte_range().unwrap_or_default();
         match event {
@@ -213,6 +256,9 @@ impl<'a> Builder<'a> {
                 }
             }
             Event::Scalar(value, style, anchor, tag) => {
+                if anchor != 0 {
+                    self.anchors.insert(anchor, range.len());
+                }
                 self.close(Node {
                     span: range,
                     flow: false,
@@ -221,21 +267,33 @@ impl<'a> Builder<'a> {
                 });
             }
             Event::Comment(..) => self.comments.push(range),
-            Event::Alias(_) => {
+            Event::Alias(anchor) => {
+                self.expansion += self.anchors.get(&anchor).copied().unwrap_or(0);
+                if self.expansion > MAX_EXPANSION {
+                    return Err(self.refuse(Rule::Anchor, range.start, "aliases stand for more than 10 MiB of text"));
+                }
                 self.close(Node { span: range, flow: false, decorated: true, kind: Kind::Alias });
             }
             Event::SequenceStart(style, anchor, tag) => {
+                self.anchors_open.push((anchor, self.expansion));
                 self.begin(range, style, anchor != 0 || tag.is_some(), Kind::List(Vec::new()));
             }
             Event::MappingStart(style, anchor, tag) => {
+                self.anchors_open.push((anchor, self.expansion));
                 self.begin(range, style, anchor != 0 || tag.is_some(), Kind::Map(Vec::new()));
             }
             Event::SequenceEnd | Event::MappingEnd => {
+                if let Some((anchor, before)) = self.anchors_open.pop().filter(|(anchor, _)| *anchor != 0) {
+                    let start = self.open.last().map_or(0, |(node, _)| node.span.start);
+                    self.anchors.insert(anchor, range.end.saturating_sub(start) + self.expansion - before);
+                }
                 if let Some((mut node, _)) = self.open.pop() {
                     if node.flow {
                         node.span.end = range.end;
                     }
-                    self.no_duplicate_keys(&node)?;
+                    if !self.careless {
+                        self.no_duplicate_keys(&node)?;
+                    }
                     self.close(node);
                 }
             }

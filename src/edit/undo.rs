@@ -36,6 +36,13 @@ impl Undo {
         serde_json::to_string(self).unwrap_or_default()
     }
 
+    /// The directory of the config that we placed.
+    pub fn config_dir(&self) -> Option<&str> {
+        let (_, word) = self.placed.iter().find(|(at, _)| at.ends_with("/--config"))?;
+        let path = word.strip_prefix("--config=").unwrap_or(word);
+        path.rsplit_once('/').map(|(dir, _)| dir)
+    }
+
     /// Reads a record, or says why it cannot be used.
     pub fn from_line(line: &str) -> Result<Self, String> {
         let undo: Self = serde_json::from_str(line).map_err(|error| error.to_string())?;
@@ -52,8 +59,9 @@ pub(crate) fn pointer(segments: &[&str]) -> String {
     segments.iter().fold(String::new(), |path, segment| path + "/" + &segment.replace('~', "~0").replace('/', "~1"))
 }
 
-/// Finds the place that a pointer names in the document as it is now.
-pub(crate) fn resolve(tree: &Tree<'_>, pointer: &str) -> Option<Path> {
+/// Finds the place that a pointer names in the document as it is now. Of several flags of one name the one that holds
+/// `placed` is meant, else the last.
+pub(crate) fn resolve(tree: &Tree<'_>, pointer: &str, placed: Option<&str>) -> Option<Path> {
     let mut node = &tree.root;
     let mut path = Path::new();
     for segment in pointer.strip_prefix('/')?.split('/') {
@@ -61,7 +69,7 @@ pub(crate) fn resolve(tree: &Tree<'_>, pointer: &str) -> Option<Path> {
         let (seg, child) = match &node.kind {
             Kind::Map(_) => (Seg::Key(segment.clone()), node.get(&segment)?),
             Kind::List(items) => {
-                let index = named_item(items, &segment)?;
+                let index = named_item(items, &segment, placed)?;
                 (Seg::Index(index), items.get(index)?)
             }
             _ => return None,
@@ -73,9 +81,10 @@ pub(crate) fn resolve(tree: &Tree<'_>, pointer: &str) -> Option<Path> {
 }
 
 /// The item of this name; of several flags the last, and of a flag in two words the one with its value.
-fn named_item(items: &[Node<'_>], name: &str) -> Option<usize> {
+fn named_item(items: &[Node<'_>], name: &str, placed: Option<&str>) -> Option<usize> {
     let by_name = items.iter().position(|item| item.get("name").and_then(Node::text) == Some(name));
-    by_name.or_else(|| {
+    let by_value = || items.iter().position(|item| placed.is_some() && item.text() == placed);
+    by_name.or_else(by_value).or_else(|| {
         let index = items.iter().rposition(|item| item.text().is_some_and(|word| is_flag(word, name)))?;
         Some(if items[index].text() == Some(name) { index + 1 } else { index })
     })

@@ -3,12 +3,10 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
-use super::host::HostRoot;
+use super::host::{self, HostRoot};
 use crate::finding::Finding;
-
-/// The kubelet reads no larger manifest.
-const MAX_BYTES: u64 = 10 * 1024 * 1024;
 
 /// One file of a manifest directory.
 #[derive(Clone, Debug)]
@@ -38,7 +36,7 @@ impl ManifestFile {
 /// Reads a manifest directory. One that is not there has no files.
 pub(super) fn read_dir(root: &HostRoot, dir: &str) -> Result<Option<Vec<ManifestFile>>, Finding> {
     let unreadable = |error: io::Error| {
-        let way_out = "run as a user who may read it (the directory usually belongs to root)";
+        let way_out = "mend the path, or run as a user who may read it (the directory usually belongs to root)";
         Finding::error("unreadable", format!("cannot read the manifest directory: {error}"), way_out).in_file(dir)
     };
     let entries = match root.resolve(dir).and_then(fs::read_dir) {
@@ -51,48 +49,29 @@ pub(super) fn read_dir(root: &HostRoot, dir: &str) -> Result<Option<Vec<Manifest
     let mut files = Vec::new();
     for entry in entries {
         let entry = entry.map_err(unreadable)?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.starts_with('.') {
-            files.extend(read_file(root, &format!("{}/{name}", dir.trim_end_matches('/'))));
+        let name = entry.file_name();
+        let shown = name.to_string_lossy();
+        if shown.starts_with('.') {
+            continue;
         }
+        let path = format!("{}/{shown}", dir.trim_end_matches('/'));
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        // a link is resolved as the host would; anything else is opened as it is, whatever its name is made of
+        let real = if is_link { root.resolve(&path) } else { Ok(entry.path()) };
+        files.extend(read_file(path, real, is_link));
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(Some(files))
 }
 
 /// Reads one manifest; `None` for a directory, which the kubelet passes over.
-pub(super) fn read_file(root: &HostRoot, path: &str) -> Option<ManifestFile> {
-    let unreadable =
-        |why: String, mode, is_link| Some(ManifestFile { path: path.to_owned(), text: Err(why), mode, is_link });
-    let is_link = is_link(root, path);
-    let (real, metadata) =
-        match root.resolve(path).and_then(|real| fs::metadata(&real).map(|metadata| (real, metadata))) {
-            Ok(found) => found,
-            Err(error) => return unreadable(error.to_string(), 0, is_link),
-        };
-    let mode = metadata.permissions().mode() & 0o7777;
-    if metadata.is_dir() {
+fn read_file(path: String, real: io::Result<PathBuf>, is_link: bool) -> Option<ManifestFile> {
+    let metadata = real.as_ref().ok().and_then(|real| fs::metadata(real).ok());
+    if metadata.as_ref().is_some_and(fs::Metadata::is_dir) {
         return None;
     }
-    if !metadata.is_file() {
-        return unreadable("it is not a regular file".to_owned(), mode, is_link);
-    }
-    if metadata.len() > MAX_BYTES {
-        return unreadable(
-            format!("it is larger than 10 MiB ({} bytes), which the kubelet does not read", metadata.len()),
-            mode,
-            is_link,
-        );
-    }
-    match fs::read(&real).map(String::from_utf8) {
-        Ok(Ok(text)) => Some(ManifestFile { path: path.to_owned(), text: Ok(text), mode, is_link }),
-        Ok(Err(_)) => unreadable("it is not UTF-8 text".to_owned(), mode, is_link),
-        Err(error) => unreadable(error.to_string(), mode, is_link),
-    }
-}
-
-fn is_link(root: &HostRoot, path: &str) -> bool {
-    let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let Ok(dir) = root.resolve(if dir.is_empty() { "/" } else { dir }) else { return false };
-    fs::symlink_metadata(dir.join(name)).is_ok_and(|metadata| metadata.is_symlink())
+    let mode = metadata.map_or(0, |metadata| metadata.permissions().mode() & 0o7777);
+    let text = real.and_then(|real| host::read_small_file(&real)).map_err(|error| error.to_string());
+    let text = text.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned()));
+    Some(ManifestFile { path, text, mode, is_link })
 }

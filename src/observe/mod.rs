@@ -37,7 +37,7 @@ pub struct Snapshot {
 pub struct HostFacts {
     paths: BTreeSet<&'static str>,
     texts: BTreeMap<&'static str, String>,
-    manifests: BTreeMap<String, Option<Vec<ManifestFile>>>,
+    manifests: BTreeMap<String, Result<Option<Vec<ManifestFile>>, Finding>>,
     given_dir: Option<String>,
 }
 
@@ -54,13 +54,22 @@ impl HostFacts {
 
     /// The first file that may be about a scheduler in this very directory.
     pub fn scheduler_in(&self, dir: &str) -> Option<&str> {
-        let files = self.manifests.get(dir)?.as_deref()?;
+        let files = self.manifests.get(dir)?.as_ref().ok()?.as_deref()?;
         files.iter().find(|file| file.names_scheduler()).map(|file| file.path.as_str())
     }
 
     /// The files of a platform's manifest directory, or of the one that was given instead; `None` if it is not there.
-    pub fn manifests_in(&self, dir: &str) -> Option<&[ManifestFile]> {
-        self.manifests.get(self.manifest_dir(dir))?.as_deref()
+    pub fn manifests_in(&self, dir: &str) -> Result<Option<&[ManifestFile]>, Finding> {
+        match self.manifests.get(self.manifest_dir(dir)) {
+            Some(Ok(files)) => Ok(files.as_deref()),
+            Some(Err(finding)) => Err(finding.clone()),
+            None => Ok(None),
+        }
+    }
+
+    /// A manifest directory that could not be read.
+    pub fn unreadable_dir(&self) -> Option<&Finding> {
+        self.manifests.values().find_map(|files| files.as_ref().err())
     }
 
     /// The manifest directory that counts.
@@ -104,7 +113,7 @@ pub fn take_snapshot(settings: &Settings) -> Result<Snapshot, Finding> {
         }
     }
     for dir in manifest_dirs(settings) {
-        let files = manifests::read_dir(&root, &dir)?;
+        let files = manifests::read_dir(&root, &dir);
         facts.manifests.insert(dir, files);
     }
     let bases = read_bases(&root, &facts);
@@ -115,7 +124,7 @@ pub fn take_snapshot(settings: &Settings) -> Result<Snapshot, Finding> {
 
 /// Reads the configuration files that the schedulers' own flags name, through the mounts of their containers.
 fn read_bases(root: &HostRoot, facts: &HostFacts) -> BTreeMap<String, Result<Vec<u8>, String>> {
-    let files = facts.manifests.values().flatten().flatten().filter(|file| file.names_scheduler());
+    let files = facts.manifests.values().flatten().flatten().flatten().filter(|file| file.names_scheduler());
     let pods = files.filter_map(|file| edit::read_original(file.text.as_ref().ok()?).ok());
     let paths = pods.filter_map(|pod| pod.host_path(pod.config()?.1));
     paths.map(|path| (path.clone(), host::read_small(root, &path).map_err(|error| error.to_string()))).collect()

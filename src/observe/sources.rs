@@ -5,10 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::host::{MAX_BYTES, read_small_file};
 use crate::finding::Finding;
-
-/// A ConfigMap holds no more than this; a directory that does is not one.
-const MAX_BYTES: u64 = 10 * 1024 * 1024;
 
 /// The files of one source directory by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,20 +30,16 @@ pub(super) fn read(dir: &Path) -> Result<Source, Finding> {
     let mut total = 0;
     for entry in fs::read_dir(&real).map_err(|error| failed(dir, &error))? {
         let path = entry.map_err(|error| failed(dir, &error))?.path();
-        let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|name| !name.starts_with('.')) else {
-            continue;
-        };
-        let shown_path = dir.join(name);
-        let metadata = fs::metadata(&path).map_err(|error| failed(&shown_path, &error))?;
-        if !metadata.is_file() {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with('.') {
             continue;
         }
-        total += metadata.len();
+        let content = read_small_file(&path).map_err(|error| failed(&dir.join(&name), &error))?;
+        total += content.len() as u64;
         if total > MAX_BYTES {
-            let error = io::Error::other("more than 10 MiB in all");
-            return Err(failed(&shown_path, &error));
+            return Err(failed(dir, &io::Error::other("it holds more than 10 MiB in all, so it is no ConfigMap")));
         }
-        files.insert(name.to_owned(), fs::read(&path).map_err(|error| failed(&shown_path, &error))?);
+        files.insert(name, content);
     }
     Ok(Source { dir: shown, files })
 }

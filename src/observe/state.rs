@@ -6,7 +6,7 @@ use std::io;
 
 use serde::Deserialize;
 
-use super::host::HostRoot;
+use super::host::{self, HostRoot};
 use crate::finding::Finding;
 use crate::revision::Digest;
 
@@ -31,7 +31,7 @@ pub(super) fn read(root: &HostRoot, dir: &str) -> Result<State, Finding> {
         let way_out = "mend or remove it; without it the generation is read from the manifest";
         Finding::error("state", format!("cannot read the state: {why}"), way_out).in_file(path)
     };
-    let generation = match root.resolve(&journal_path).and_then(fs::read) {
+    let generation = match host::read_small(root, &journal_path) {
         Ok(bytes) => {
             let journal: Journal =
                 serde_json::from_slice(&bytes).map_err(|error| failed(&journal_path, error.to_string()))?;
@@ -57,7 +57,7 @@ fn read_revisions(root: &HostRoot, dir: &str) -> io::Result<BTreeMap<String, Dig
             let file = file?;
             if file.file_type()?.is_file() {
                 let path = format!("{dir}/{}/{}", revision.file_name().display(), file.file_name().display());
-                files.insert(path, Digest::of_bytes(&fs::read(file.path())?));
+                files.insert(path, Digest::of_bytes(&host::read_small_file(&file.path())?));
             }
         }
     }

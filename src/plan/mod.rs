@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub use show::{Colour, show};
 
 use crate::compose::{self, Composed, KnownVersion, Origin};
-use crate::edit::{self, Refusal, Wanted};
+use crate::edit::{self, Refusal, Rule, Wanted};
 use crate::finding::{Finding, Level};
 use crate::observe::{ManifestFile, Snapshot};
 use crate::platform::{self, Detected, Target as Place};
@@ -115,7 +115,7 @@ fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: D
             return Err(one(Finding::error("platform-refused", refusal_message(detected.platform.id), *instead)));
         }
     };
-    let files = snapshot.facts.manifests_in(dir).ok_or_else(|| one(target::no_dir(dir)))?;
+    let files = snapshot.facts.manifests_in(dir).map_err(one)?.ok_or_else(|| one(target::no_dir(dir)))?;
     let chosen = target::choose(files, settings.target.as_deref(), dir).map_err(one)?;
     plan.findings.extend(chosen.warnings.iter().cloned());
     let in_target = |refusal: Refusal| one(Finding::from(refusal).in_file(chosen.file.path.clone()));
@@ -125,7 +125,13 @@ fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: D
             let original = edit::read_original(chosen.text).map_err(in_target)?;
             let image = settings.wishes.image.as_deref().unwrap_or(&original.image);
             let version = compose::find_version(settings.wishes.version.as_deref(), image).map_err(|finding| {
-                one(finding.in_file(chosen.file.path.clone()).at_line(Some(chosen.pod.image_line)))
+                // what a flag said is not the manifest's fault
+                let of_manifest = settings.wishes.version.is_none() && settings.wishes.image.is_none();
+                one(if of_manifest {
+                    finding.in_file(&chosen.file.path).at_line(chosen.pod.image_line)
+                } else {
+                    finding
+                })
             })?;
             plan.scheduler = Some(version.clone());
             let base = original.config().and_then(|(_, path)| original.host_path(path));
@@ -168,7 +174,10 @@ fn apply(
         None => false,
     };
     let standing = ours.map_or(0, |ours| ours.generation);
-    let generation = if unchanged { standing } else { 1 + standing.max(snapshot.state.generation) };
+    let next = standing.max(snapshot.state.generation).checked_add(1).ok_or_else(|| {
+        Refusal::new(Rule::UndoRecord, "the generation is the largest number there is, so it can not be raised")
+    })?;
+    let generation = if unchanged { standing } else { next };
     plan.steps = revision_steps(files, &wanted(0).config_dir, &snapshot.state.revision_files);
     if !unchanged {
         let after = edit::patch(chosen.text, &wanted(generation))?.prove()?;

@@ -29,7 +29,7 @@ impl Colour {
     }
 }
 
-/// The plan as text.
+/// The plan as text. What files hold cannot steer the terminal: control characters are shown, not sent.
 pub fn show(plan: &Plan, colour: Colour) -> String {
     let mut out = String::new();
     // writing to a String cannot fail
@@ -37,12 +37,18 @@ pub fn show(plan: &Plan, colour: Colour) -> String {
     out
 }
 
+/// Text of files and names, safe for a terminal.
+fn visible(text: &str) -> String {
+    let show = |c: char| if c.is_control() && c != '\t' { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(show).collect()
+}
+
 fn write(out: &mut String, plan: &Plan, colour: Colour) -> fmt::Result {
     if let Some(platform) = plan.platform {
-        writeln!(out, "platform    {platform} (seen: {})", plan.evidence.join(", "))?;
+        writeln!(out, "platform    {platform} (seen: {})", visible(&plan.evidence.join(", ")))?;
     }
     if let Some(scheduler) = &plan.scheduler {
-        writeln!(out, "scheduler   {} (from: {})", scheduler.text, scheduler.from)?;
+        writeln!(out, "scheduler   {} (from: {})", visible(&scheduler.text), visible(&scheduler.from))?;
     }
     if let (Some(revision), Some(generation)) = (&plan.revision, plan.generation) {
         writeln!(out, "revision    {revision}, generation {generation}")?;
@@ -52,7 +58,7 @@ fn write(out: &mut String, plan: &Plan, colour: Colour) -> fmt::Result {
     }
     for (index, origin) in plan.origins.iter().enumerate() {
         let title = if index == 0 { "origins" } else { "" };
-        writeln!(out, "{title:<11} {} ← {}", origin.part, origin.from)?;
+        writeln!(out, "{title:<11} {} ← {}", visible(&origin.part), visible(&origin.from))?;
     }
     for finding in &plan.findings {
         write_finding(out, finding, colour)?;
@@ -83,7 +89,7 @@ fn write_finding(out: &mut String, finding: &Finding, colour: Colour) -> fmt::Re
         (Some(file), None) => write!(out, " {file}")?,
         (None, _) => {}
     }
-    writeln!(out, "\n  {}\n  way out: {}", finding.message, finding.way_out)
+    writeln!(out, "\n  {}\n  way out: {}", visible(&finding.message), visible(&finding.way_out))
 }
 
 fn write_step(out: &mut String, number: usize, step: &Step, colour: Colour) -> fmt::Result {
@@ -100,7 +106,8 @@ fn write_step(out: &mut String, number: usize, step: &Step, colour: Colour) -> f
             Some(b'@') => Some(CYAN),
             _ => None,
         };
-        writeln!(out, "{}", code.map_or_else(|| line.to_owned(), |code| colour.paint(code, line)))?;
+        let line = visible(line.strip_suffix('\r').unwrap_or(line));
+        writeln!(out, "{}", code.map_or_else(|| line.clone(), |code| colour.paint(code, &line)))?;
     }
     Ok(())
 }

@@ -1,7 +1,5 @@
 //! Which of the files in the manifest directory is the scheduler's.
 
-use std::collections::BTreeMap;
-
 use crate::edit::{self, Refusal, Rule, SchedulerPod};
 use crate::finding::Finding;
 use crate::observe::ManifestFile;
@@ -23,19 +21,24 @@ pub(super) struct Chosen<'a> {
 pub(super) fn choose<'a>(files: &'a [ManifestFile], target: Option<&str>, dir: &str) -> Result<Chosen<'a>, Finding> {
     let mut pods: Vec<(&ManifestFile, &str, SchedulerPod)> = Vec::new();
     let mut broken: Vec<Finding> = Vec::new();
-    for file in files.iter().filter(|file| file.names_scheduler() || target == Some(file.path.as_str())) {
+    for file in files {
+        let is_target = target == Some(file.path.as_str());
         match read(file) {
-            Ok((text, pod)) => pods.push((file, text, pod)),
-            Err(None) if target != Some(file.path.as_str()) => {}
-            Err(finding) => broken.push(finding.unwrap_or_else(|| no_pod(file))),
+            Read::Scheduler(text, pod) => pods.push((file, text, pod)),
+            Read::Broken(finding) if is_target || file.names_scheduler() || file.text.is_err() => broken.push(finding),
+            Read::Other(finding) if is_target || file.is_named_scheduler() => broken.push(finding),
+            Read::Broken(_) | Read::Other(_) => {}
         }
     }
-    no_twins(&pods)?;
-    let index = match target {
-        Some(target) => pods.iter().position(|(file, ..)| file.path == target),
-        None => pods.iter().position(|(.., pod)| pod.name == POD_NAME),
+    let fits = |(file, _, pod): &(&ManifestFile, &str, SchedulerPod)| match target {
+        Some(target) => file.path == target,
+        None => pod.name == POD_NAME,
     };
-    let Some(index) = index else {
+    let fitting: Vec<usize> = (0..pods.len()).filter(|index| fits(&pods[*index])).collect();
+    for index in &fitting {
+        no_twin(files, pods[*index].0, &pods[*index].2)?;
+    }
+    let [index] = fitting[..] else {
         let of_target = |finding: &Finding| target.is_none_or(|target| finding.file.as_deref() == Some(target));
         return Err(match broken.into_iter().find(of_target) {
             Some(finding) if target.is_some() || pods.is_empty() => finding,
@@ -45,78 +48,66 @@ pub(super) fn choose<'a>(files: &'a [ManifestFile], target: Option<&str>, dir: &
     let (file, text, pod) = pods.swap_remove(index);
     if file.is_link {
         let message = "the manifest is a symbolic link; replacing it would leave the linked file as it is";
-        return Err(Finding::error(
-            "symlink",
-            message,
-            "name the real file with --target FILE, or put the file itself there",
-        )
-        .in_file(&file.path));
+        let way_out = "name the real file with --target FILE, or put the file itself there";
+        return Err(Finding::error("symlink", message, way_out).in_file(&file.path));
     }
     let warnings = broken.into_iter().map(|finding| neighbour(&finding)).collect();
     Ok(Chosen { file, text, pod, warnings })
 }
 
-/// The text and what it says; `Err(None)` for a file that is not about a scheduler.
-fn read(file: &ManifestFile) -> Result<(&str, SchedulerPod), Option<Finding>> {
-    let text = file.text.as_deref().map_err(|why| {
-        let finding = Finding::error(
-            "unreadable",
-            format!("cannot read the manifest: {why}"),
-            "mend or remove the file, and run as a user who may read it",
-        );
-        Some(finding.in_file(&file.path))
-    })?;
-    match edit::read(text) {
-        Ok(pod) => Ok((text, pod)),
-        Err(Refusal { rule: Rule::NotAPod | Rule::NoScheduler, line: None, .. }) => Err(None),
-        Err(Refusal { rule: Rule::NotAPod, .. }) if !file.is_named_scheduler() => Err(None),
-        Err(refusal) => Err(Some(Finding::from(refusal).in_file(&file.path))),
-    }
+/// What a file of the manifest directory is to us.
+enum Read<'a> {
+    Scheduler(&'a str, SchedulerPod),
+    /// Perhaps a scheduler's, but it cannot be used
+    Broken(Finding),
+    /// Something else
+    Other(Finding),
 }
 
-fn no_pod(file: &ManifestFile) -> Finding {
-    let refusal = file.text.as_deref().ok().and_then(|text| edit::read(text).err());
-    let finding =
-        refusal.map_or_else(|| Finding::error("not-a-pod", "no static pod", "name another file"), Finding::from);
-    finding.in_file(&file.path)
+fn read(file: &ManifestFile) -> Read<'_> {
+    let text = match &file.text {
+        Ok(text) => text,
+        Err(why) => {
+            let way_out = "mend or remove the file, and run as a user who may read it";
+            let finding = Finding::error("unreadable", format!("cannot read the manifest: {why}"), way_out);
+            return Read::Broken(finding.in_file(&file.path));
+        }
+    };
+    match edit::read(text) {
+        Ok(pod) => Read::Scheduler(text, pod),
+        Err(refusal @ Refusal { rule: Rule::NotAPod | Rule::NoScheduler, .. }) => {
+            Read::Other(Finding::from(refusal).in_file(&file.path))
+        }
+        Err(refusal) => Read::Broken(Finding::from(refusal).in_file(&file.path)),
+    }
 }
 
 /// Two files with one pod's name: the kubelet flips between them, so there is nothing safe to do.
-fn no_twins(pods: &[(&ManifestFile, &str, SchedulerPod)]) -> Result<(), Finding> {
-    let mut names: BTreeMap<(&str, &str), &str> = BTreeMap::new();
-    for (file, _, pod) in pods {
-        if let Some(other) = names.insert((&pod.namespace, &pod.name), &file.path) {
-            let message = format!(
-                "{other} and {} both define the pod {}/{}, and the kubelet reads every file here whatever its name",
-                file.path, pod.namespace, pod.name
-            );
-            return Err(
-                Finding::error("same-pod-twice", message, "move the copy out of this directory").in_file(&file.path)
-            );
-        }
-    }
-    Ok(())
+fn no_twin(files: &[ManifestFile], file: &ManifestFile, pod: &SchedulerPod) -> Result<(), Finding> {
+    let own = (pod.namespace.clone(), pod.name.clone());
+    let is_twin = |other: &&ManifestFile| {
+        other.path != file.path && other.text.as_ref().is_ok_and(|text| edit::identity(text).as_ref() == Some(&own))
+    };
+    let Some(twin) = files.iter().find(is_twin) else { return Ok(()) };
+    let message = format!(
+        "{} and {} both define the pod {}/{}, and the kubelet reads every file here whatever its name",
+        file.path, twin.path, pod.namespace, pod.name
+    );
+    Err(Finding::error("same-pod-twice", message, "move the copy out of this directory").in_file(&twin.path))
 }
 
 fn none_fits(pods: &[(&ManifestFile, &str, SchedulerPod)], target: Option<&str>, dir: &str) -> Finding {
     if let Some(target) = target {
-        return Finding::error(
-            "no-manifest",
-            "the target is not there",
-            "give the path as the host sees it, without the host root",
-        )
-        .in_file(target);
+        let way_out = "give the path as the host sees it, without the host root; names that begin with a dot are ignored by the kubelet";
+        return Finding::error("no-manifest", "the target is not there", way_out).in_file(target);
     }
     if pods.is_empty() {
-        return Finding::error(
-            "no-manifest",
-            "no static pod here runs kube-scheduler",
-            "run this on a control-plane node, or name the file with --target FILE",
-        )
-        .in_file(dir);
+        let way_out = "run this on a control-plane node, or name the file with --target FILE";
+        return Finding::error("no-manifest", "no static pod here runs kube-scheduler", way_out).in_file(dir);
     }
-    let list: Vec<_> = pods.iter().map(|(file, _, pod)| format!("{} (pod {})", file.path, pod.name)).collect();
-    let message = format!("no pod named {POD_NAME} runs here, but others run the program: {}", list.join(", "));
+    let list: Vec<_> =
+        pods.iter().map(|(file, _, pod)| format!("{} (pod {}/{})", file.path, pod.namespace, pod.name)).collect();
+    let message = format!("not one pod named {POD_NAME} runs here; these run the program: {}", list.join(", "));
     Finding::error("which-scheduler", message, "name the one to edit with --target FILE").in_file(dir)
 }
 
@@ -127,10 +118,6 @@ fn neighbour(finding: &Finding) -> Finding {
 }
 
 pub(super) fn no_dir(dir: &str) -> Finding {
-    Finding::error(
-        "no-manifest",
-        "the manifest directory is not there",
-        "run this on a control-plane node, or give --manifest-dir DIR",
-    )
-    .in_file(dir)
+    let way_out = "run this on a control-plane node, or give --manifest-dir DIR";
+    Finding::error("no-manifest", "the manifest directory is not there", way_out).in_file(dir)
 }

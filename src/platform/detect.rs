@@ -25,8 +25,9 @@ pub fn detect(facts: &HostFacts) -> Result<Detected, Finding> {
         .map(|platform| Detected { platform, evidence: evidence(platform, facts) })
         .filter(|detected| !detected.evidence.is_empty())
         .collect();
-    if seen.iter().any(|detected| detected.platform.family != MANAGED_FAMILY) {
-        seen.retain(|detected| detected.platform.family != MANAGED_FAMILY);
+    let is_managed = |detected: &Detected| detected.platform.family == MANAGED_FAMILY;
+    if facts.given_dir().is_some() || !seen.iter().all(is_managed) {
+        seen.retain(|detected| !is_managed(detected));
     }
     let mut seen = seen.into_iter();
     let Some(first) = seen.next() else { return by_given_dir(facts).ok_or_else(|| unknown(facts)) };
@@ -56,6 +57,9 @@ fn by_given_dir(facts: &HostFacts) -> Option<Detected> {
 }
 
 fn unknown(facts: &HostFacts) -> Finding {
+    if let Some(unreadable) = facts.unreadable_dir() {
+        return unreadable.clone();
+    }
     let looked: Vec<_> = facts.manifest_dirs().collect();
     Finding::error(
         "unknown-platform",

@@ -29,6 +29,9 @@ impl Walk<'_> {
         match (holds, value) {
             // an empty duration is none: the scheduler refuses it, unlike every other null
             (Type::Duration, Value::Null) => self.wrong("a duration such as \"5s\""),
+            (Type::Any, value) if !is_plain(value) => {
+                self.wrong("plain data: no tags, no infinite numbers, only text as keys");
+            }
             (_, Value::Null)
             | (Type::Any, _)
             | (Type::Bool, Value::Bool(_))
@@ -104,6 +107,17 @@ impl Walk<'_> {
         self.place.push(place);
         look(self);
         self.place.pop();
+    }
+}
+
+/// Whether every reader takes a value for the same: what JSON can say.
+fn is_plain(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.as_f64().is_none_or(f64::is_finite),
+        Value::Sequence(items) => items.iter().all(is_plain),
+        Value::Mapping(entries) => entries.iter().all(|(key, value)| key.is_string() && is_plain(value)),
+        Value::Tagged(_) => false,
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
     }
 }
 

@@ -55,6 +55,23 @@ const REFUSED: [(&str, &str, u32, u32); 11] = [
     ("RequestedToCapacityRatio", "v1beta2", 22, 22),
 ];
 
+/// Plugins whose arguments have a type of their own, and since which minor release: they must be a mapping.
+const WITH_ARGS: [(&str, u32); 8] = [
+    ("DefaultPreemption", 0),
+    ("DynamicResources", 34),
+    ("InterPodAffinity", 0),
+    ("NodeAffinity", 0),
+    ("NodeResourcesBalancedAllocation", 0),
+    ("NodeResourcesFit", 0),
+    ("PodTopologySpread", 0),
+    ("VolumeBinding", 0),
+];
+
+/// Whether the arguments of the plugin must be a mapping.
+pub(super) fn has_args(name: &str, version: Version) -> bool {
+    WITH_ARGS.iter().any(|(own, first)| *own == name && version.is_within(*first, u32::MAX))
+}
+
 /// Whether this release has the plugin.
 pub(super) fn exists(name: &str, version: Version) -> bool {
     REGISTRY.iter().any(|(own, first, last)| *own == name && version.is_within(*first, *last))

@@ -101,6 +101,16 @@ impl Profile<'_> {
                     format!("the plugin {name} is configured twice"),
                 ));
             }
+            let args = item.get("args").filter(|args| !args.is_null() && !args.is_mapping());
+            if args.is_some() && plugins::has_args(name, judge.version) {
+                place.push(key("args"));
+                findings.push(LintRule::WrongType.at(
+                    self.config,
+                    &place,
+                    format!("the args of {name} must be a mapping"),
+                ));
+                continue;
+            }
             if plugins::is_refused(name, &self.config.version, judge.version) {
                 let message = format!("kube-scheduler {} refuses the plugin {name}", judge.version);
                 findings.push(LintRule::UnknownPlugin.at(self.config, &place, message));
