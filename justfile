@@ -28,6 +28,11 @@ golden-update:
 fuzz inputs="1000000" seed="0" sample="10000":
     hack/fuzz {{ inputs }} {{ seed }} {{ sample }}
 
+# real kube-schedulers judge what we compose (builds them once per machine: 5 minutes each)
+e2e versions="v1.36.4 v1.30.4":
+    SCHEDPATCH_SCHEDULERS="$(hack/scheduler/build {{ versions }})" \
+        cargo test --locked --features real-scheduler --test agreement -- --nocapture
+
 # instructions per edit, counted by callgrind, against the budget
 bench:
     hack/tool valgrind

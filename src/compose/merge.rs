@@ -37,8 +37,8 @@ impl Merged {
     /// Adds a configuration whose identity has been taken out.
     pub fn add(&mut self, config: &Config) {
         for (key, value) in &config.content {
-            let Some(key) = key.as_str() else { continue };
-            match (key, value) {
+            let key = key.as_str().map_or_else(|| plain_text(key), str::to_owned);
+            match (key.as_str(), value) {
                 ("apiVersion" | "kind", _) | (_, Value::Null) => {}
                 ("extenders", Value::Sequence(items)) => {
                     for (index, item) in items.iter().enumerate() {
@@ -50,7 +50,7 @@ impl Merged {
                         self.add_profile(config, index, item);
                     }
                 }
-                _ => self.add_scalar(config, key, value),
+                _ => self.add_scalar(config, &key, value),
             }
         }
     }
@@ -122,9 +122,11 @@ impl Merged {
     }
 
     fn add_profile(&mut self, config: &Config, index: usize, item: &Value) {
-        let name = item.get("schedulerName").and_then(Value::as_str).unwrap_or(DEFAULT_PROFILE).to_owned();
+        let said = item.get("schedulerName").filter(|name| !name.is_null());
+        let scheduler_name = said.cloned().unwrap_or_else(|| DEFAULT_PROFILE.into());
+        let name = scheduler_name.as_str().map_or_else(|| plain_text(&scheduler_name), str::to_owned);
         let Some(part) = self.profiles.iter_mut().find(|part| part.name == name) else {
-            let mut value = Value::Mapping(Mapping::from_iter([("schedulerName".into(), name.clone().into())]));
+            let mut value = Value::Mapping(Mapping::from_iter([("schedulerName".into(), scheduler_name)]));
             if let (Value::Mapping(named), Value::Mapping(own)) = (&mut value, item) {
                 named.extend(own.clone().into_iter().filter(|(key, _)| key.as_str() != Some("schedulerName")));
             }
@@ -203,6 +205,11 @@ fn merge_named(a: &Value, b: &Value) -> Result<Value, String> {
         }
         _ => Err(String::new()),
     }
+}
+
+/// A value that should have been text, as text.
+fn plain_text(value: &Value) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 fn conflict(what: &str, first: &[String], config: &Config, place: &[Place]) -> Finding {

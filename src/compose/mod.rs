@@ -93,6 +93,10 @@ pub fn compose(
 
     let judge = lint::Judge { version: target.version, pod, wishes, beside: &others };
     let mut findings: Vec<_> = configs.iter().flat_map(|config| lint::one_file(config, judge)).collect();
+    // its own scheduler runs with the base; another one may not
+    if wishes.image.is_some() {
+        findings.extend(base.iter().flat_map(|base| lint::base(base, judge)));
+    }
     findings.extend(identity.kubeconfig().and_then(|path| lint::kubeconfig(path, judge)));
     findings.extend(lint::all_files(&base.iter().chain(&configs).collect::<Vec<_>>()));
     let version = common_version(base.as_ref(), &configs, target.version).map_err(one)?;
@@ -199,7 +203,7 @@ fn common_version(base: Option<&Config>, configs: &[Config], version: Version) -
     let Some(newest) = base.into_iter().chain(configs).max_by_key(rank) else {
         return Ok(accepted.last().copied().unwrap_or("v1").to_owned());
     };
-    let stuck = |config: &&Config| config.version != newest.version && config.content.contains_key("profiles");
+    let stuck = |config: &&Config| config.version != newest.version && config.has_profiles();
     match base.into_iter().chain(configs).find(stuck) {
         None => Ok(newest.version.clone()),
         Some(config) => {

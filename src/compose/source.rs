@@ -29,6 +29,13 @@ impl Config {
     }
 }
 
+impl Config {
+    /// Whether it has a profile.
+    pub fn has_profiles(&self) -> bool {
+        self.content.get("profiles").and_then(Value::as_sequence).is_some_and(|profiles| !profiles.is_empty())
+    }
+}
+
 /// The files of one source, told apart.
 #[derive(Debug, Default)]
 pub(crate) struct Sorted {

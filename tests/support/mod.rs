@@ -1,6 +1,7 @@
 //! What several test programs share.
 #![allow(dead_code, reason = "each test program uses its own part")]
 
+pub mod configs;
 pub mod laws;
 pub mod manifests;
 pub mod mutate;

@@ -37,7 +37,7 @@ impl Walk<'_> {
             | (Type::Bool, Value::Bool(_))
             | (Type::Float, Value::Number(_))
             | (Type::Text, Value::String(_)) => {}
-            (Type::Int(low, high), Value::Number(number)) => match whole(number) {
+            (Type::Int(low, high), Value::Number(_)) => match whole(value) {
                 Some(number) if (low..=high).contains(&number) => {}
                 _ => self.wrong("a whole number in the field's range"),
             },
@@ -52,7 +52,8 @@ impl Walk<'_> {
             }
             (Type::Map(fields), Value::Mapping(entries)) => {
                 for (key, value) in entries {
-                    let name = key.as_str().map_or_else(|| format!("{key:?}"), str::to_owned);
+                    let name =
+                        key.as_str().map_or_else(|| serde_json::to_string(key).unwrap_or_default(), str::to_owned);
                     self.below(Place::Key(name.clone()), |walk| walk.field(&name, value, fields));
                 }
             }
@@ -123,10 +124,13 @@ fn is_plain(value: &Value) -> bool {
 
 /// A whole number, also where it is written `5.0`.
 #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
-fn whole(number: &serde_yaml::Number) -> Option<i64> {
-    let float = || number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 9e15);
-    number.as_i64().or_else(|| float().map(|float| float as i64))
+pub(super) fn whole(value: &Value) -> Option<i64> {
+    let float = || value.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 9e15);
+    value.as_i64().or_else(|| float().map(|float| float as i64))
 }
+
+/// Go counts nanoseconds in 64 bits: 292 years.
+const LONGEST: f64 = 9.22e9;
 
 /// The seconds of a duration as Go writes it (`1h30m`, `1.5s`), or `None` if it is none.
 pub(super) fn seconds(text: &str) -> Option<f64> {
@@ -151,10 +155,11 @@ pub(super) fn seconds(text: &str) -> Option<f64> {
         total += number * factor;
         parts += 1;
     }
-    (parts > 0).then_some(sign * total)
+    (parts > 0 && total < LONGEST).then_some(sign * total)
 }
 
 fn is_base64(text: &str) -> bool {
+    let text = &text.replace(['\n', '\r'], "");
     let body = text.trim_end_matches('=');
     text.len().is_multiple_of(4)
         && text.len() - body.len() <= 2
@@ -180,6 +185,7 @@ mod tests {
             ("s", None),
             ("5x", None),
             ("1 s", None),
+            ("9999999h", None),
         ] {
             assert_eq!(seconds(text), expected, "{text}");
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_yaml::Value;
 
-use super::decode::seconds;
+use super::decode::{seconds, whole};
 use super::{Judge, LintRule, key};
 use crate::compose::source::Config;
 use crate::edit::Place;
@@ -12,6 +12,10 @@ use crate::finding::Finding;
 
 /// The scheduler's own default; what waits longer holds up every pod.
 const SLOW_SECONDS: f64 = 5.0;
+
+/// How PEM files begin, and how that looks as base64.
+const PEM: &str = "-----BEGIN ";
+const PEM_AS_BASE64: &str = "LS0tLS1CRUdJTi";
 
 struct Extender<'a> {
     config: &'a Config,
@@ -68,7 +72,7 @@ pub(super) fn check(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
 
 fn check_one(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let weight = extender.value.get("weight").and_then(Value::as_i64).unwrap_or(0);
+    let weight = extender.value.get("weight").and_then(whole).unwrap_or(0);
     if !extender.text("prioritizeVerb").is_empty() && weight <= 0 {
         findings.push(extender.finding(
             LintRule::ExtenderWeight,
@@ -98,20 +102,38 @@ fn check_one(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
             format!("tlsConfig.{secret} can be read by everyone who may read the scheduler's /configz"),
         ));
     }
-    for name in ["certFile", "keyFile", "caFile"] {
-        let path =
-            extender.value.get("tlsConfig").and_then(|tls| tls.get(name)).and_then(Value::as_str).unwrap_or_default();
-        if !path.is_empty() && !judge.sees(path) {
-            let message = format!("the scheduler's container does not see {path}");
-            findings.push(extender.finding(LintRule::NotVisible, &["tlsConfig", name], message));
-        }
-    }
+    findings.extend(check_files(extender, judge));
     if extender.is_insecure() && (extender.tls("caFile") || extender.tls("caData")) {
         let message = "it names a CA and is insecure at once, so the scheduler would not start";
         findings.push(extender.finding(LintRule::InsecureWithCa, &["tlsConfig", "insecure"], message));
     }
     findings.extend(check_address(extender, judge));
     findings
+}
+
+/// Whether the scheduler can read the files that it needs to speak TLS.
+fn check_files(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let tls = |name: &str| extender.value.get("tlsConfig").and_then(|tls| tls.get(name)).and_then(Value::as_str);
+    for name in ["certFile", "keyFile", "caFile"] {
+        let Some(path) = tls(name).filter(|path| !path.is_empty()) else { continue };
+        if !judge.sees(path) {
+            let message = format!("the scheduler's container does not see {path}");
+            findings.push(extender.finding(LintRule::NotVisible, &["tlsConfig", name], message));
+        } else if judge.beside(path).is_some_and(|content| !contains(content, PEM.as_bytes())) {
+            let message = format!("{path} is no PEM file, so the scheduler would not start");
+            findings.push(extender.finding(LintRule::NotPem, &["tlsConfig", name], message));
+        }
+    }
+    if tls("caData").is_some_and(|data| !data.is_empty() && !data.starts_with(PEM_AS_BASE64)) {
+        let message = "caData is not the base64 of a PEM file, so the scheduler would not start";
+        findings.push(extender.finding(LintRule::NotPem, &["tlsConfig", "caData"], message));
+    }
+    findings
+}
+
+fn contains(content: &[u8], part: &[u8]) -> bool {
+    content.windows(part.len()).any(|window| window == part)
 }
 
 /// What the extender's address and patience show.

@@ -47,6 +47,8 @@ rules! {
         InsecureWithCa = "insecure-with-ca", "leave insecure out: the CA is there to check the certificate";
         /// A file that the scheduler shall read is not mounted into its container.
         NotVisible = "not-visible", "put the file into the source and name it $(SCHEDPATCH_DIR)/NAME, or mount it with --scheduler-mount PATH";
+        /// A CA, certificate or key that is no PEM: the scheduler does not start.
+        NotPem = "not-pem", "put a PEM file there (it begins with -----BEGIN)";
         /// An extender that may keep the scheduling loop waiting for more than 5 seconds, for every pod.
         SlowExtender = "slow-extender", "set httpTimeout to a few seconds: while it waits no other pod is scheduled";
         /// `enableHTTPS` without a CA: the scheduler then trusts any certificate.
@@ -90,10 +92,16 @@ impl Judge<'_> {
         self.wishes.dns_policy.as_deref().or(self.pod.dns_policy.as_deref())
     }
 
+    /// The content of a file beside the configuration.
+    fn beside(&self, path: &str) -> Option<&[u8]> {
+        let name = path.strip_prefix(DIR_VARIABLE)?.strip_prefix('/')?;
+        self.beside.get(name).map(|(content, _)| content.as_slice())
+    }
+
     /// Whether the scheduler's container will see a file.
     fn sees(&self, path: &str) -> bool {
-        if let Some(name) = path.strip_prefix(DIR_VARIABLE) {
-            return self.beside.contains_key(name.trim_start_matches('/'));
+        if path.starts_with(DIR_VARIABLE) {
+            return self.beside(path).is_some();
         }
         let wished = |mount: &String| {
             path.strip_prefix(mount.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -105,12 +113,18 @@ impl Judge<'_> {
 /// All that one file shows.
 pub(crate) fn one_file(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
     let mut findings = decode::check(config, judge.version);
-    // what is of the wrong type cannot be judged further
-    if findings.is_empty() {
-        findings.extend(values::check(config, judge));
-        findings.extend(profile::check(config, judge));
-        findings.extend(extender::check(config, judge));
-    }
+    findings.extend(values::check(config, judge));
+    findings.extend(profile::check(config, judge));
+    findings.extend(extender::check(config, judge));
+    findings
+}
+
+/// What would keep another scheduler from starting with the configuration that the target has. What it means for
+/// scheduling is the target's own will.
+pub(crate) fn base(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
+    let mut findings = decode::check(config, judge.version);
+    findings.extend(values::check(config, judge));
+    findings.extend(profile::check(config, judge));
     findings
 }
 

@@ -2,42 +2,48 @@
 
 use crate::compose::version::Version;
 
-/// A plugin, and the first and last minor release whose registry holds it.
-const REGISTRY: [(&str, u32, u32); 34] = [
-    ("AzureDiskLimits", 0, 31),
-    ("CinderLimits", 0, 31),
-    ("DefaultBinder", 0, u32::MAX),
-    ("DefaultPreemption", 0, u32::MAX),
-    ("DynamicResources", 26, u32::MAX),
-    ("EBSLimits", 0, 31),
-    ("GCEPDLimits", 0, 31),
-    ("GangScheduling", 35, u32::MAX),
-    ("ImageLocality", 0, u32::MAX),
-    ("InterPodAffinity", 0, u32::MAX),
-    ("NodeAffinity", 0, u32::MAX),
-    ("NodeDeclaredFeatures", 35, u32::MAX),
-    ("NodeLabel", 0, 22),
-    ("NodeName", 0, u32::MAX),
-    ("NodePorts", 0, u32::MAX),
-    ("NodePreferAvoidPods", 0, 22),
-    ("NodeResourcesBalancedAllocation", 0, u32::MAX),
-    ("NodeResourcesFit", 0, u32::MAX),
-    ("NodeResourcesLeastAllocated", 0, 22),
-    ("NodeResourcesMostAllocated", 0, 22),
-    ("NodeUnschedulable", 0, u32::MAX),
-    ("NodeVolumeLimits", 0, u32::MAX),
-    ("PodGroupPodsCount", 36, u32::MAX),
-    ("PodTopologySpread", 0, u32::MAX),
-    ("PrioritySort", 0, u32::MAX),
-    ("RequestedToCapacityRatio", 0, 22),
-    ("SchedulingGates", 26, u32::MAX),
-    ("SelectorSpread", 0, 28),
-    ("ServiceAffinity", 0, 22),
-    ("TaintToleration", 0, u32::MAX),
-    ("TopologyPlacementGenerator", 36, u32::MAX),
-    ("VolumeBinding", 0, u32::MAX),
-    ("VolumeRestrictions", 0, u32::MAX),
-    ("VolumeZone", 0, u32::MAX),
+/// A plugin, the first and last minor release whose registry holds it, and the points that it serves in any of them;
+/// of plugins that went with 1.23 and 1.29 they are not known.
+const REGISTRY: [(&str, u32, u32, &str); 34] = [
+    ("AzureDiskLimits", 0, 31, "filter preFilter"),
+    ("CinderLimits", 0, 31, "filter preFilter"),
+    ("DefaultBinder", 0, u32::MAX, "bind"),
+    ("DefaultPreemption", 0, u32::MAX, "postFilter preEnqueue"),
+    (
+        "DynamicResources",
+        26,
+        u32::MAX,
+        "filter postBind postFilter preBind preEnqueue preFilter preScore reserve score",
+    ),
+    ("EBSLimits", 0, 31, "filter preFilter"),
+    ("GCEPDLimits", 0, 31, "filter preFilter"),
+    ("GangScheduling", 35, u32::MAX, "permit preEnqueue reserve"),
+    ("ImageLocality", 0, u32::MAX, "score"),
+    ("InterPodAffinity", 0, u32::MAX, "filter preFilter preScore score"),
+    ("NodeAffinity", 0, u32::MAX, "filter preFilter preScore score"),
+    ("NodeDeclaredFeatures", 35, u32::MAX, "filter preFilter"),
+    ("NodeLabel", 0, 22, ""),
+    ("NodeName", 0, u32::MAX, "filter"),
+    ("NodePorts", 0, u32::MAX, "filter preFilter"),
+    ("NodePreferAvoidPods", 0, 22, ""),
+    ("NodeResourcesBalancedAllocation", 0, u32::MAX, "preScore score"),
+    ("NodeResourcesFit", 0, u32::MAX, "filter placementScore preFilter preScore score"),
+    ("NodeResourcesLeastAllocated", 0, 22, ""),
+    ("NodeResourcesMostAllocated", 0, 22, ""),
+    ("NodeUnschedulable", 0, u32::MAX, "filter"),
+    ("NodeVolumeLimits", 0, u32::MAX, "filter preFilter"),
+    ("PodGroupPodsCount", 36, u32::MAX, "placementScore"),
+    ("PodTopologySpread", 0, u32::MAX, "filter preFilter preScore score"),
+    ("PrioritySort", 0, u32::MAX, "queueSort"),
+    ("RequestedToCapacityRatio", 0, 22, ""),
+    ("SchedulingGates", 26, u32::MAX, "preEnqueue"),
+    ("SelectorSpread", 0, 28, ""),
+    ("ServiceAffinity", 0, 22, ""),
+    ("TaintToleration", 0, u32::MAX, "filter preScore score"),
+    ("TopologyPlacementGenerator", 36, u32::MAX, "placementGenerate"),
+    ("VolumeBinding", 0, u32::MAX, "filter preBind preFilter preScore reserve score"),
+    ("VolumeRestrictions", 0, u32::MAX, "filter preFilter"),
+    ("VolumeZone", 0, u32::MAX, "filter preFilter"),
 ];
 
 /// Plugins that a release still has but refuses in a configuration of this version: name, version, first and last minor.
@@ -74,7 +80,13 @@ pub(super) fn has_args(name: &str, version: Version) -> bool {
 
 /// Whether this release has the plugin.
 pub(super) fn exists(name: &str, version: Version) -> bool {
-    REGISTRY.iter().any(|(own, first, last)| *own == name && version.is_within(*first, *last))
+    REGISTRY.iter().any(|(own, first, last, _)| *own == name && version.is_within(*first, *last))
+}
+
+/// Whether the plugin serves a point, as far as that is known.
+pub(super) fn serves(name: &str, point: &str) -> bool {
+    let points = REGISTRY.iter().find(|(own, ..)| *own == name).map_or("", |(.., points)| points);
+    point == "multiPoint" || points.is_empty() || points.split(' ').any(|own| own == point)
 }
 
 /// Whether this release refuses the plugin in a configuration of this version.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_yaml::{Mapping, Value};
 
+use super::decode::whole;
 use super::values::is_percentage;
 use super::{Judge, LintRule, key, plugins};
 use crate::compose::source::Config;
@@ -37,7 +38,7 @@ pub(super) fn check(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
             }
             Some(_) => {}
         }
-        if !is_percentage(value.get("percentageOfNodesToScore").and_then(Value::as_i64)) {
+        if !is_percentage(value.get("percentageOfNodesToScore").and_then(whole)) {
             let message = "percentageOfNodesToScore must be between 0 and 100";
             findings.push(profile.finding(LintRule::OutOfRange, &["percentageOfNodesToScore"], message));
         }
@@ -76,10 +77,13 @@ impl Profile<'_> {
                         format!("kube-scheduler {} refuses the plugin {name}", judge.version),
                     ));
                 }
+                if !plugins::serves(name, point) {
+                    findings.push(at(LintRule::UnknownPlugin, format!("the plugin {name} does not serve {point}")));
+                }
                 if !seen.insert(name) {
                     findings.push(at(LintRule::PluginTwice, format!("the plugin {name} is enabled twice")));
                 }
-                if plugin.get("weight").and_then(Value::as_i64).is_some_and(|weight| weight < 0) {
+                if plugin.get("weight").and_then(whole).is_some_and(|weight| weight < 0) {
                     findings.push(at(LintRule::OutOfRange, format!("the weight of {name} must not be below 0")));
                 }
             }

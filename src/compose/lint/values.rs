@@ -2,6 +2,7 @@
 
 use serde_yaml::Value;
 
+use super::decode::whole;
 use super::{Judge, LintRule, key};
 use crate::compose::source::Config;
 use crate::finding::Finding;
@@ -12,7 +13,7 @@ const MAX_BACKOFF: i64 = 10;
 
 /// What one file shows.
 pub(super) fn check(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
-    let number = |name: &str| config.content.get(name).and_then(Value::as_i64);
+    let number = |name: &str| config.content.get(name).and_then(whole);
     let text = |name: &str| config.content.get(name).and_then(Value::as_str).unwrap_or_default();
     let mut findings = Vec::new();
     let mut refuse = |bad: bool, name: &str, range: &str| {
@@ -40,7 +41,7 @@ pub(super) fn is_percentage(number: Option<i64>) -> bool {
 /// What shows only in all files together: the first back-off must not be longer than the longest.
 pub(super) fn check_all(configs: &[&Config]) -> Vec<Finding> {
     let said = |name: &str| {
-        let mut values = configs.iter().filter_map(|config| Some((*config, config.content.get(name)?.as_i64()?)));
+        let mut values = configs.iter().filter_map(|config| Some((*config, whole(config.content.get(name)?)?)));
         values.next()
     };
     let (initial, max) = (said("podInitialBackoffSeconds"), said("podMaxBackoffSeconds"));
