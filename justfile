@@ -33,10 +33,11 @@ e2e versions="v1.36.4 v1.30.4":
     SCHEDPATCH_SCHEDULERS="$(hack/scheduler/build {{ versions }})" \
         cargo test --locked --features real-scheduler --test agreement -- --nocapture
 
-# instructions per edit, counted by callgrind, against the budget
+# instructions per edit, counted by callgrind, against the budget; time and growth of composing
 bench:
     hack/tool valgrind
     cargo bench --locked --bench edit
+    cargo bench --locked --bench compose
 
 # the plan for a host tree and a source directory, by default the bundled example
 plan host="examples/host" source="examples/source":

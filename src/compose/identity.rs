@@ -4,8 +4,8 @@
 
 use serde_yaml::{Mapping, Value};
 
-use super::Origin;
 use super::source::Config;
+use super::{Origin, lint};
 use crate::edit::{Flag, Place, last_flag};
 use crate::finding::Finding;
 
@@ -71,7 +71,7 @@ pub(crate) struct Identity {
 impl Identity {
     /// From the configuration file that the target already has, and from its flags where that is silent: the scheduler
     /// ignores them beside a file, but they say what was meant.
-    pub fn of_target(base: Option<&mut Config>, flags: &[Flag]) -> Result<Self, Finding> {
+    pub fn of_target(base: Option<&mut Config>, flags: &[Flag], wished: &[(String, String)]) -> Result<Self, Finding> {
         let mut identity = Self::default();
         if let Some(base) = base {
             for field in FIELDS {
@@ -94,6 +94,17 @@ impl Identity {
                 insert(&mut identity.fields, rule.section, rule.field, rule.value(flag)?);
                 let from = format!("--{} of the target", rule.flag);
                 identity.origins.push(Origin { part: path(rule.section, rule.field), from });
+            }
+            // a flag beside a configuration file does nothing, so a wish must go into the file
+            if let Some((name, text)) = wished.iter().rev().find(|(name, _)| name == rule.flag) {
+                let value = rule.read(text).ok_or_else(|| {
+                    let message = format!("{text:?} is no value for {name}");
+                    Finding::error("flag-value", message, "correct --scheduler-arg")
+                })?;
+                insert(&mut identity.fields, rule.section, rule.field, value);
+                let part = path(rule.section, rule.field);
+                identity.origins.retain(|origin| origin.part != part);
+                identity.origins.push(Origin { part, from: "--scheduler-arg".to_owned() });
             }
         }
         Ok(identity)
@@ -124,9 +135,12 @@ impl Identity {
 
     fn overruled(&self, source: &Config, section: Option<&str>, field: &str, said: &Value) -> Option<Finding> {
         let rule = CARRIED.iter().find(|rule| rule.section == section && rule.field == field);
+        if rule.is_none() && field != "acceptContentTypes" {
+            return None; // no field at all, which the lint tells
+        }
         let default = || rule.and_then(|rule| rule.read(rule.default));
         let stands = self.get(section, field).cloned().or_else(default);
-        if said.is_null() || stands.as_ref().is_some_and(|stands| same(stands, said)) {
+        if said.is_null() || said.as_str() == Some("") || stands.as_ref().is_some_and(|stands| same(stands, said)) {
             return None;
         }
         let path = path(section, field);
@@ -181,9 +195,12 @@ fn path(section: Option<&str>, field: &str) -> String {
     section.map_or_else(|| field.to_owned(), |section| format!("{section}.{field}"))
 }
 
-/// Equal, also where one says 50 and the other 50.0.
+/// Equal, also where one says 50 and the other 50.0, or one 60s and the other 1m0s.
 fn same(a: &Value, b: &Value) -> bool {
-    a == b || matches!((a.as_f64(), b.as_f64()), (Some(a), Some(b)) if (a - b).abs() < f64::EPSILON)
+    let seconds = |value: &Value| value.as_str().and_then(lint::seconds);
+    a == b
+        || seconds(a).is_some_and(|own| seconds(b) == Some(own))
+        || matches!((a.as_f64(), b.as_f64()), (Some(a), Some(b)) if (a - b).abs() < f64::EPSILON)
 }
 
 fn insert(config: &mut Mapping, section: Option<&str>, field: &str, value: Value) {

@@ -2,6 +2,8 @@
 //!
 //! Extenders are appended, profiles merged by their name, everything else is said once.
 
+use std::collections::HashMap;
+
 use serde_yaml::{Mapping, Value};
 
 use super::Origin;
@@ -21,6 +23,9 @@ pub(crate) struct Merged {
     scalars: Vec<Part>,
     profiles: Vec<Part>,
     extenders: Vec<Part>,
+    /// Where each extender stands, by what makes it the same one
+    known_extenders: HashMap<String, usize>,
+    known_profiles: HashMap<String, usize>,
     /// Conflicts
     pub findings: Vec<Finding>,
 }
@@ -68,9 +73,9 @@ impl Merged {
         !self.profiles.is_empty()
     }
 
-    /// The profiles as they are merged.
-    pub fn profiles(&self) -> Vec<Value> {
-        self.profiles.iter().map(|profile| profile.value.clone()).collect()
+    /// The profiles as they are merged, each with the last file that had a say in it.
+    pub fn profiles(&self) -> impl Iterator<Item = (&Value, &str)> {
+        self.profiles.iter().map(|profile| (&profile.value, profile.from.last().map_or("", String::as_str)))
     }
 
     /// The fields of the result, and where each came from.
@@ -105,8 +110,9 @@ impl Merged {
     }
 
     fn add_extender(&mut self, config: &Config, index: usize, item: &Value) {
-        let identity = |value: &Value| EXTENDER_IDENTITY.map(|key| value.get(key).cloned().unwrap_or_default());
-        let same = self.extenders.iter_mut().find(|part| identity(&part.value) == identity(item));
+        let identity =
+            EXTENDER_IDENTITY.map(|key| item.get(key).and_then(Value::as_str).unwrap_or_default()).join("\n");
+        let same = self.known_extenders.get(&identity).and_then(|index| self.extenders.get_mut(*index));
         match same {
             Some(part) if part.value == *item => part.from.push(config.file.clone()),
             Some(part) => {
@@ -116,6 +122,7 @@ impl Merged {
             }
             None => {
                 let name = item.get("urlPrefix").and_then(Value::as_str).unwrap_or_default();
+                self.known_extenders.insert(identity, self.extenders.len());
                 self.extenders.push(Part::new(name, item.clone(), config));
             }
         }
@@ -125,7 +132,9 @@ impl Merged {
         let said = item.get("schedulerName").filter(|name| !name.is_null());
         let scheduler_name = said.cloned().unwrap_or_else(|| DEFAULT_PROFILE.into());
         let name = scheduler_name.as_str().map_or_else(|| plain_text(&scheduler_name), str::to_owned);
-        let Some(part) = self.profiles.iter_mut().find(|part| part.name == name) else {
+        let known = self.known_profiles.get(&name).and_then(|index| self.profiles.get_mut(*index));
+        let Some(part) = known else {
+            self.known_profiles.insert(name.clone(), self.profiles.len());
             let mut value = Value::Mapping(Mapping::from_iter([("schedulerName".into(), scheduler_name)]));
             if let (Value::Mapping(named), Value::Mapping(own)) = (&mut value, item) {
                 named.extend(own.clone().into_iter().filter(|(key, _)| key.as_str() != Some("schedulerName")));

@@ -18,7 +18,7 @@ use serde_yaml::{Mapping, Value};
 
 pub use version::{KnownVersion, Version, find as find_version};
 
-use crate::edit::{CONFIG_FILE, SchedulerPod};
+use crate::edit::{CONFIG_FILE, Place, SchedulerPod};
 use crate::finding::{Finding, Level};
 use crate::observe::Source;
 use crate::settings::Wishes;
@@ -89,7 +89,7 @@ pub fn compose(
         return Err(one(policy(&flag.name).at_line(flag.line)));
     }
     let mut base = read_base(target).map_err(one)?;
-    let identity = Identity::of_target(base.as_mut(), &pod.flags).map_err(one)?;
+    let identity = Identity::of_target(base.as_mut(), &pod.flags, &wishes.args).map_err(one)?;
 
     let judge = lint::Judge { version: target.version, pod, wishes, beside: &others };
     let mut findings: Vec<_> = configs.iter().flat_map(|config| lint::one_file(config, judge)).collect();
@@ -103,9 +103,12 @@ pub fn compose(
     for config in &mut configs {
         findings.extend(identity.overrule(config));
     }
+    for config in base.iter_mut().chain(&mut configs).filter(|config| config.version != version) {
+        config.lift();
+    }
     let mut merged = merge(base.as_ref(), &configs);
     findings.append(&mut merged.findings);
-    findings.extend(lint::merged_profiles(&merged.profiles()));
+    findings.extend(lint::merged_profiles(merged.profiles()));
     let findings = lint::accept(findings, accept);
     if findings.iter().any(|finding| finding.level == Level::Error) {
         return Err(findings);
@@ -122,6 +125,7 @@ pub fn compose(
     whole.extend(identity.fields);
     whole.extend(fields);
 
+    origins.extend(wish_origins(wishes));
     let mut files = others;
     origins.extend(files.iter().map(|(name, (_, from))| Origin { part: name.clone(), from: from.clone() }));
     let config = render::render(&whole);
@@ -130,7 +134,8 @@ pub fn compose(
         return Err(one(unproven()));
     }
     if let Some((_, path)) = files.insert(CONFIG_FILE.to_owned(), (config.into_bytes(), String::new())) {
-        return Err(one(name_taken(CONFIG_FILE).in_file(path)));
+        let message = format!("the composed configuration is named {CONFIG_FILE} itself");
+        return Err(one(name_taken(message).in_file(path)));
     }
     let files = files.into_iter().map(|(name, (content, _))| (name, content)).collect();
     Ok(Some(Composed { files, origins, findings }))
@@ -148,7 +153,11 @@ fn read_sources(sources: &[Source], version: Version) -> Result<(Vec<Config>, Ot
         configs.extend(source::choose(sorted.configs, version).map_err(|finding| vec![finding])?);
         for (name, content, path) in sorted.others {
             match others.get(&name) {
-                Some((own, _)) if *own != content => return Err(vec![name_taken(&name).in_file(path)]),
+                Some((own, first)) if *own != content => {
+                    let message =
+                        format!("{first} has the same name and another content, and both go into one directory");
+                    return Err(vec![name_taken(message).in_file(path)]);
+                }
                 Some(_) => {}
                 None => {
                     others.insert(name, (content, path));
@@ -162,18 +171,20 @@ fn read_sources(sources: &[Source], version: Version) -> Result<(Vec<Config>, Ot
 /// The configuration that the target already has.
 fn read_base(target: &Target<'_>) -> Result<Option<Config>, Finding> {
     let Some((flag, path)) = target.pod.config() else { return Ok(None) };
-    let unusable = |why: &str| {
+    let unusable = |why: &str, way_out: &str| {
         let message = format!("the scheduler's own configuration {path} cannot be merged with: {why}");
-        let way_out =
-            "mount the file from the host into the scheduler's container, or take --config out of its manifest";
-        Finding::error("base-config", message, way_out).at_line(flag.line)
+        Finding::error("base-config", message, way_out)
     };
     let Some((file, content)) = &target.base else {
-        return Err(unusable("no hostPath mount of its container holds it"));
+        let way_out =
+            "mount the file from the host into the scheduler's container, or take --config out of its manifest";
+        return Err(unusable("no hostPath mount of its container holds it", way_out).at_line(flag.line));
     };
-    let content = content.map_err(|why| unusable(why).in_file(file.clone()))?;
-    let config = source::read(file, content)?;
-    let config = config.ok_or_else(|| unusable("it is no KubeSchedulerConfiguration").in_file(file.clone()))?;
+    let mend = "mend the file, or take --config out of the scheduler's manifest";
+    let content = content.map_err(|why| unusable(why, mend).in_file(file.clone()))?;
+    let config = source::read(file, content)
+        .map_err(|finding| unusable(&finding.message, mend).in_file(file.clone()).at_line(finding.line))?;
+    let config = config.ok_or_else(|| unusable("it is no KubeSchedulerConfiguration", mend).in_file(file.clone()))?;
     if target.version.accepted().contains(&config.version.as_str()) {
         Ok(Some(config))
     } else {
@@ -212,9 +223,20 @@ fn common_version(base: Option<&Config>, configs: &[Config], version: Version) -
                 config.file, config.version, newest.file, newest.version
             );
             let way_out = format!("write both in one version, for example {GROUP}/{}", newest.version);
-            Err(Finding::error("mixed-versions", message, way_out).in_file(config.file.clone()))
+            let line = config.line(&[Place::Key("apiVersion".to_owned())]);
+            Err(Finding::error("mixed-versions", message, way_out).in_file(config.file.clone()).at_line(line))
         }
     }
+}
+
+/// What flags, and nothing else, put into the manifest.
+fn wish_origins(wishes: &Wishes) -> Vec<Origin> {
+    let origin = |part: String, flag: &str| Origin { part, from: flag.to_owned() };
+    let image = wishes.image.iter().map(|image| origin(format!("image {image}"), "--scheduler-image"));
+    let args = wishes.args.iter().map(|(name, value)| origin(format!("flag --{name}={value}"), "--scheduler-arg"));
+    let mounts = wishes.mounts.iter().map(|path| origin(format!("mount {path}"), "--scheduler-mount"));
+    let policy = wishes.dns_policy.iter().map(|policy| origin(format!("dnsPolicy {policy}"), "--scheduler-dns-policy"));
+    image.chain(args).chain(mounts).chain(policy).collect()
 }
 
 fn policy(flag: &str) -> Finding {
@@ -230,8 +252,6 @@ fn unproven() -> Finding {
     Finding::error("config-unproven", message, "please report the sources; nothing was planned")
 }
 
-fn name_taken(name: &str) -> Finding {
-    let message =
-        format!("a file named {name} is there already: the composed configuration, or a file of another source");
+fn name_taken(message: String) -> Finding {
     Finding::error("name-taken", message, "rename the file")
 }

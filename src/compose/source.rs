@@ -1,10 +1,13 @@
 //! Which files of a source are configuration, and which are only copied beside it.
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
 use serde_yaml::{Mapping, Value};
 
 use super::version::{GROUP, Version};
 use super::yaml11;
-use crate::edit::{self, Place, Rule, line_of_place};
+use crate::edit::{self, Place, PlacePath, Rule, lines_of_places};
 use crate::finding::Finding;
 use crate::observe::Source;
 
@@ -20,16 +23,24 @@ pub(crate) struct Config {
     /// All of it
     pub content: Mapping,
     text: String,
+    lines: OnceCell<HashMap<PlacePath, usize>>,
 }
 
 impl Config {
     /// The line of a place in the file. Looked up only when somebody is to be told.
     pub fn line(&self, place: &[Place]) -> Option<usize> {
-        line_of_place(&self.text, place)
+        self.lines.get_or_init(|| lines_of_places(&self.text)).get(place).copied()
     }
 }
 
 impl Config {
+    /// Leaves out what a newer version does not know any more and what never had an effect there.
+    pub fn lift(&mut self) {
+        for gone in ["healthzBindAddress", "metricsBindAddress"] {
+            self.content.shift_remove(gone);
+        }
+    }
+
     /// Whether it has a profile.
     pub fn has_profiles(&self) -> bool {
         self.content.get("profiles").and_then(Value::as_sequence).is_some_and(|profiles| !profiles.is_empty())
@@ -69,28 +80,31 @@ pub(crate) fn read(file: &str, content: &[u8]) -> Result<Option<Config>, Finding
         Finding::error("source-not-yaml", format!("cannot be read as YAML: {why}"), way_out).in_file(file).at_line(line)
     };
     let text = str::from_utf8(content).map_err(|_| broken("it is not UTF-8 text".to_owned(), None))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // first the reader that refuses what would cost the other one time or memory: depth, and aliases that multiply
-    if let Some(refusal) = edit::check_yaml(text) {
-        let finding = match refusal.rule {
-            Rule::NotYaml => broken(refusal.message, refusal.line),
-            _ => Finding::from(refusal).in_file(file),
-        };
-        return Err(finding);
-    }
+    let ambiguous = edit::find_bare(text, yaml11::is_ambiguous).map_err(|refusal| match refusal.rule {
+        Rule::NotYaml => broken(refusal.message.replace("cannot be read as YAML: ", ""), refusal.line),
+        _ => Finding::from(refusal).in_file(file),
+    })?;
     let value: Value = serde_yaml::from_str(text)
         .map_err(|error| broken(error.to_string(), error.location().map(|location| location.line())))?;
     let field = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (field("apiVersion"), field("kind"));
     let Some(version) = api_version.strip_prefix(GROUP).and_then(|rest| rest.strip_prefix('/')) else {
-        return if kind == KIND { Err(wrong_group(&api_version).in_file(file)) } else { Ok(None) };
+        let line = line_of(text, "apiVersion");
+        return if kind == KIND { Err(wrong_group(&api_version).in_file(file).at_line(line)) } else { Ok(None) };
     };
     let version = version.to_owned();
     if kind != KIND {
-        let message = format!("the kind {kind:?} of {api_version} is none that a scheduler can be configured with");
+        let message = if kind.is_empty() {
+            format!("a file of {api_version} has no kind")
+        } else {
+            format!("the kind {kind:?} of {api_version} is none that a scheduler can be configured with")
+        };
         let finding = Finding::error("source-kind", message, format!("use kind: {KIND}, or take the file out"));
-        return Err(finding.in_file(file).at_line(line_of_place(text, &[Place::Key("kind".to_owned())])));
+        return Err(finding.in_file(file).at_line(line_of(text, "kind")));
     }
-    if let Some((word, line)) = yaml11::first_ambiguous(text) {
+    if let Some((word, line)) = ambiguous {
         let message = format!("the bare word {word} means different things to different YAML readers");
         let way_out = match word.as_str() {
             "<<" => "write the merged keys out".to_owned(),
@@ -99,7 +113,10 @@ pub(crate) fn read(file: &str, content: &[u8]) -> Result<Option<Config>, Finding
         return Err(Finding::error("yaml-1.1", message, way_out).in_file(file).at_line(Some(line)));
     }
     match value {
-        Value::Mapping(content) => Ok(Some(Config { file: file.to_owned(), version, content, text: text.to_owned() })),
+        Value::Mapping(content) => {
+            let (file, text) = (file.to_owned(), text.to_owned());
+            Ok(Some(Config { file, version, content, text, lines: OnceCell::new() }))
+        }
         _ => Ok(None),
     }
 }
@@ -129,13 +146,21 @@ pub(crate) fn not_accepted(config: &Config, version: Version) -> Finding {
         .at_line(config.line(&[Place::Key("apiVersion".to_owned())]))
 }
 
+/// The line of a key of the whole document.
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    lines_of_places(text).get([Place::Key(key.to_owned())].as_slice()).copied()
+}
+
 /// Whether a file says that it is a configuration.
 fn names_kind(content: &[u8]) -> bool {
     content.windows(KIND.len()).any(|part| part == KIND.as_bytes())
 }
 
 fn wrong_group(api_version: &str) -> Finding {
-    let message = format!("a {KIND} has apiVersion {GROUP}/…, not {api_version:?}");
+    let message = match api_version {
+        "" => format!("a {KIND} has no apiVersion"),
+        other => format!("a {KIND} has apiVersion {GROUP}/…, not {other:?}"),
+    };
     let way_out = format!("write apiVersion: {GROUP}/v1 (or a version that your scheduler accepts)");
     Finding::error("source-kind", message, way_out)
 }

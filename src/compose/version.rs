@@ -58,7 +58,7 @@ impl Version {
             return Ok(self);
         }
         let message = format!("kube-scheduler {self} is too old: 1.{OLDEST_MINOR} is the oldest that is supported");
-        Err(Finding::error("too-old", message, "upgrade the cluster first"))
+        Err(Finding::error("too-old", message, "use a scheduler of a newer release"))
     }
 }
 

@@ -1,18 +1,7 @@
 //! Bare words that the scheduler's YAML reader (1.1) and ours (1.2) read differently. They must be quoted.
 
-use granit_parser::{Event, Parser, ScalarStyle};
-
-/// The first such word and its line.
-pub(crate) fn first_ambiguous(text: &str) -> Option<(String, usize)> {
-    Parser::new_from_str(text).map_while(Result::ok).find_map(|(event, span)| match event {
-        Event::Scalar(value, ScalarStyle::Plain, _, None) if is_ambiguous(&value) && !span.is_empty() => {
-            Some((value.into_owned(), span.start.line()))
-        }
-        _ => None,
-    })
-}
-
-fn is_ambiguous(word: &str) -> bool {
+/// Whether a bare word is one of them.
+pub(crate) fn is_ambiguous(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let digits = lower.trim_start_matches(['+', '-']);
     matches!(lower.as_str(), "y" | "n" | "yes" | "no" | "on" | "off" | "=" | "<<")
@@ -49,12 +38,13 @@ mod tests {
 
     #[test]
     fn words_that_two_readers_read_differently_are_found_unless_quoted() {
+        let first_ambiguous = |text: &str| crate::edit::find_bare(text, is_ambiguous).unwrap();
         for word in ["yes", "Off", "y", "012", "-017", "0b11", "0o14", "1_000", "12:30:45", "2001-01-01"] {
             assert_eq!(first_ambiguous(&format!("a: 1\nb: {word}\n")), Some((word.to_owned(), 2)));
             assert_eq!(first_ambiguous(&format!("b: \"{word}\"\n")), None);
         }
         for word in
-            ["true", "5s", "0", "10", "1.5", "0.5", "/etc/x", "127.0.0.1", "http://[::1]:8080", "a_b", "null", "~", "-"]
+            ["true", "5s", "0", "10", "1.5", "0.5", "/etc/x", "127.0.0.1", "http://[::1]:8080", "a_b", "null", "~"]
         {
             assert_eq!(first_ambiguous(&format!("b: '' # yes\nc: {word}\n")), None, "{word}");
         }

@@ -28,4 +28,4 @@ pub use pod::{Ours, SchedulerPod, identity, read};
 pub use refusal::{Refusal, Rule};
 pub(crate) use spell::{bare_or_quoted, double_quoted};
 pub use static_pod::{CONFIG_FILE, HostMount, Wanted, patch, read_original, unpatch};
-pub(crate) use tree::{Seg as Place, check_yaml, line_of_place};
+pub(crate) use tree::{Path as PlacePath, Seg as Place, find_bare, lines_of_places};

@@ -181,18 +181,19 @@ fn apply(
     plan.steps = revision_steps(files, &wanted(0).config_dir, &snapshot.state.revision_files);
     if !unchanged {
         let after = edit::patch(chosen.text, &wanted(generation))?.prove()?;
-        plan.steps.push(replace_target(
-            chosen.file,
-            chosen.text,
-            after,
-            format!("the scheduler shall run revision {revision}"),
-        ));
+        plan.steps.push(replace_target(chosen.file, chosen.text, after, why(&revision, &settings.wishes)));
     }
     plan.revision = Some(revision);
     plan.generation = Some(generation);
     plan.origins = composed.origins;
     plan.findings.extend(composed.findings);
     Ok(())
+}
+
+/// What a commit is for; another image is worth a word of its own.
+fn why(revision: &str, wishes: &Wishes) -> String {
+    let image = wishes.image.as_ref().map_or_else(String::new, |image| format!(", from the image {image}"));
+    format!("the scheduler shall run revision {revision}{image}")
 }
 
 fn restore(plan: &mut Plan, file: &ManifestFile, text: &str) -> Result<(), Refusal> {

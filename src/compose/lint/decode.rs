@@ -1,6 +1,6 @@
 //! Strict decoding, as the scheduler does it: every key known, every value of its type.
 
-use serde_yaml::Value;
+use serde_yaml::{Mapping, Value};
 
 use super::LintRule;
 use crate::compose::schema::{self, Field, Type};
@@ -13,7 +13,7 @@ use crate::finding::Finding;
 pub(super) fn check(config: &Config, version: Version) -> Vec<Finding> {
     let Some(fields) = schema::fields(&config.version) else { return Vec::new() };
     let mut walk = Walk { config, version, place: Vec::new(), findings: Vec::new() };
-    walk.value(&Value::Mapping(config.content.clone()), Type::Map(fields));
+    walk.entries(&config.content, fields);
     walk.findings
 }
 
@@ -42,6 +42,9 @@ impl Walk<'_> {
                 _ => self.wrong("a whole number in the field's range"),
             },
             (Type::Duration, Value::String(text)) if seconds(text).is_some() => {}
+            (Type::Duration, Value::Number(_)) => {
+                self.wrong("a duration such as \"5s\"; only the old Policy counted nanoseconds");
+            }
             (Type::Duration, _) => self.wrong("a duration such as \"5s\""),
             (Type::Bytes, Value::String(text)) if is_base64(text) => {}
             (Type::Bytes, _) => self.wrong("base64"),
@@ -50,18 +53,19 @@ impl Walk<'_> {
                     self.below(Place::Index(index), |walk| walk.value(item, *of));
                 }
             }
-            (Type::Map(fields), Value::Mapping(entries)) => {
-                for (key, value) in entries {
-                    let name =
-                        key.as_str().map_or_else(|| serde_json::to_string(key).unwrap_or_default(), str::to_owned);
-                    self.below(Place::Key(name.clone()), |walk| walk.field(&name, value, fields));
-                }
-            }
+            (Type::Map(fields), Value::Mapping(entries)) => self.entries(entries, fields),
             (Type::Bool, _) => self.wrong("true or false"),
             (Type::Int(..) | Type::Float, _) => self.wrong("a number"),
             (Type::Text, _) => self.wrong("text: put it in quotes"),
             (Type::List(_), _) => self.wrong("a list"),
             (Type::Map(_), _) => self.wrong("a mapping"),
+        }
+    }
+
+    fn entries(&mut self, entries: &Mapping, fields: &[Field]) {
+        for (key, value) in entries {
+            let name = key.as_str().map_or_else(|| serde_json::to_string(key).unwrap_or_default(), str::to_owned);
+            self.below(Place::Key(name.clone()), |walk| walk.field(&name, value, fields));
         }
     }
 
@@ -133,7 +137,7 @@ pub(super) fn whole(value: &Value) -> Option<i64> {
 const LONGEST: f64 = 9.22e9;
 
 /// The seconds of a duration as Go writes it (`1h30m`, `1.5s`), or `None` if it is none.
-pub(super) fn seconds(text: &str) -> Option<f64> {
+pub(crate) fn seconds(text: &str) -> Option<f64> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1.0, rest),
         None => (1.0, text.strip_prefix('+').unwrap_or(text)),

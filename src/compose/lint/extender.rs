@@ -48,6 +48,13 @@ impl Extender<'_> {
         value.is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
     }
 
+    fn name(&self) -> String {
+        match self.text("urlPrefix") {
+            "" => format!("the extender number {}", self.index + 1),
+            url => format!("the extender {url}"),
+        }
+    }
+
     fn is_insecure(&self) -> bool {
         let insecure = self.value.get("tlsConfig").and_then(|tls| tls.get("insecure"));
         insecure.and_then(Value::as_bool).unwrap_or(false)
@@ -60,7 +67,7 @@ impl Extender<'_> {
     }
 
     fn finding(&self, rule: LintRule, fields: &[&str], message: impl Into<String>) -> Finding {
-        let message = format!("the extender {}: {}", self.text("urlPrefix"), message.into());
+        let message = format!("{}: {}", self.name(), message.into());
         rule.at(self.config, &self.place(fields), message)
     }
 }
@@ -91,8 +98,7 @@ fn check_one(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
     for (index, name) in managed.iter().enumerate().filter(|(_, name)| !is_extended_resource(name)) {
         let mut place = extender.place(&["managedResources"]);
         place.push(Place::Index(index));
-        let message =
-            format!("the extender {}: {name:?} is no name of an extended resource", extender.text("urlPrefix"));
+        let message = format!("{}: {name:?} is no name of an extended resource", extender.name());
         findings.push(LintRule::ManagedResourceName.at(extender.config, &place, message));
     }
     for secret in ["keyData", "certData"].into_iter().filter(|secret| extender.tls(secret)) {
@@ -152,12 +158,9 @@ fn check_address(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
             "no CA is named, so the scheduler would trust any certificate",
         ));
     }
-    if url.to_ascii_lowercase().starts_with("https://") && !https {
-        findings.push(extender.finding(
-            LintRule::HttpsNotEnabled,
-            &["urlPrefix"],
-            "its URL is https, but enableHTTPS is not set, so its tlsConfig is not used",
-        ));
+    if url.to_ascii_lowercase().starts_with("https://") && !https && trusts_any && !extender.is_insecure() {
+        let message = "its URL is https without enableHTTPS and without a CA, so its certificate must be signed by a CA of the scheduler's image";
+        findings.push(extender.finding(LintRule::HttpsNotEnabled, &["urlPrefix"], message));
     }
     let uses_cluster_dns = !judge.pod.host_network || judge.dns_policy() == Some("ClusterFirstWithHostNet");
     if let Some(host) = host(url).filter(|host| is_cluster_name(host) && !uses_cluster_dns) {
@@ -179,6 +182,10 @@ pub(crate) fn check_all(configs: &[&Config]) -> Vec<Finding> {
             match managers.get(name) {
                 // the same extender in two files is one extender
                 Some((file, value)) if value == extender.value && *file != extender.config.file => {}
+                Some((_, value)) if value == extender.value => {
+                    let message = format!("{name} stands twice in its managedResources");
+                    findings.push(extender.finding(LintRule::ManagedResourceTwice, &["managedResources"], message));
+                }
                 Some((file, _)) => findings.push(extender.finding(
                     LintRule::ManagedResourceTwice,
                     &["managedResources"],

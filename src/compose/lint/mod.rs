@@ -11,7 +11,7 @@ use crate::finding::{Finding, Level, rules};
 use super::source::Config;
 use super::version::Version;
 use super::{DIR_VARIABLE, Others};
-use crate::edit::{Place, SchedulerPod};
+use crate::edit::{Place, SchedulerPod, last_flag};
 use crate::settings::Wishes;
 
 rules! {
@@ -34,7 +34,7 @@ rules! {
         /// An extender that can stop all scheduling: neither `ignorable` nor limited to some pods by `managedResources`.
         BlockingExtender = "blocking-extender", "add ignorable: true, or managedResources so that only pods which ask for them wait for it; if every pod shall wait, insist with --accept blocking-extender";
         /// A private key or certificate in the configuration, which anyone may read who may read /configz.
-        KeyData = "key-data", "put it into a file of the source and name it: certFile: $(SCHEDPATCH_DIR)/tls.crt";
+        KeyData = "key-data", "put it into a file of the source and name that: certFile: $(SCHEDPATCH_DIR)/tls.crt, keyFile: $(SCHEDPATCH_DIR)/tls.key";
         /// A profile without a name beside others, or two of one name in one file.
         ProfileName = "profile-name", "give every profile a schedulerName of its own";
         /// A plugin that this release of the scheduler does not have.
@@ -53,8 +53,8 @@ rules! {
         SlowExtender = "slow-extender", "set httpTimeout to a few seconds: while it waits no other pod is scheduled";
         /// `enableHTTPS` without a CA: the scheduler then trusts any certificate.
         HttpsWithoutCa = "https-without-ca", "name the CA: tlsConfig.caFile: $(SCHEDPATCH_DIR)/ca.crt";
-        /// An https URL without `enableHTTPS`: the scheduler then speaks TLS without its tlsConfig.
-        HttpsNotEnabled = "https-not-enabled", "add enableHTTPS: true";
+        /// An https URL without `enableHTTPS` and without a CA: the certificate is checked against the CAs of the scheduler's image.
+        HttpsNotEnabled = "https-not-enabled", "name the CA: tlsConfig.caFile: $(SCHEDPATCH_DIR)/ca.crt (enableHTTPS: true without a CA would trust any certificate)";
         /// A name of the cluster's DNS in a pod that does not use it.
         ClusterName = "cluster-name", "use an IP address or 127.0.0.1, or give the scheduler's pod the cluster's DNS: --scheduler-dns-policy ClusterFirstWithHostNet";
     }
@@ -113,9 +113,12 @@ impl Judge<'_> {
 /// All that one file shows.
 pub(crate) fn one_file(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
     let mut findings = decode::check(config, judge.version);
-    findings.extend(values::check(config, judge));
-    findings.extend(profile::check(config, judge));
-    findings.extend(extender::check(config, judge));
+    // what is of the wrong type cannot be judged further
+    if findings.iter().all(|finding| finding.rule != LintRule::WrongType.name()) {
+        findings.extend(values::check(config, judge));
+        findings.extend(profile::check(config, judge));
+        findings.extend(extender::check(config, judge));
+    }
     findings
 }
 
@@ -135,13 +138,15 @@ pub(crate) fn all_files(configs: &[&Config]) -> Vec<Finding> {
     findings
 }
 
+pub(crate) use decode::seconds;
 pub(crate) use profile::check_merged as merged_profiles;
 
 /// Whether the scheduler can read its credentials.
 pub(crate) fn kubeconfig(path: &str, judge: Judge<'_>) -> Option<Finding> {
-    let rule = LintRule::NotVisible;
     let message = format!("no mount of the scheduler's container holds its kubeconfig {path}");
-    (!judge.sees(path)).then(|| Finding::error(rule.name(), message, rule.way_out()))
+    let way_out = "mount the file into the scheduler's container, or correct --kubeconfig in its manifest";
+    let line = last_flag(&judge.pod.flags, "kubeconfig").and_then(|flag| flag.line);
+    (!judge.sees(path)).then(|| Finding::error(LintRule::NotVisible.name(), message, way_out).at_line(line))
 }
 
 /// Turns errors into warnings that a person insists on.

@@ -66,7 +66,9 @@ impl Profile<'_> {
                     place.extend([key("plugins"), key(point), key("enabled"), Place::Index(index)]);
                     rule.at(self.config, &place, message)
                 };
-                if !plugins::exists(name, judge.version) {
+                if name.is_empty() {
+                    findings.push(at(LintRule::UnknownPlugin, format!("a plugin of {point} has no name")));
+                } else if !plugins::exists(name, judge.version) {
                     findings.push(at(
                         LintRule::UnknownPlugin,
                         format!("kube-scheduler {} has no plugin {name:?}", judge.version),
@@ -125,14 +127,16 @@ impl Profile<'_> {
 }
 
 /// What shows only in the merged profiles: each needs one way to sort its queue, the same in all, and one to bind.
-pub(crate) fn check_merged(profiles: &[Value]) -> Vec<Finding> {
+pub(crate) fn check_merged<'a>(profiles: impl Iterator<Item = (&'a Value, &'a str)>) -> Vec<Finding> {
     let rule = LintRule::PluginSet;
     let mut findings = Vec::new();
-    let mut refuse = |message: String| findings.push(Finding::error(rule.name(), message, rule.way_out()));
-    let first = profiles.first().map(|profile| point(profile, "queueSort"));
-    for profile in profiles {
+    let mut first = None;
+    for (profile, file) in profiles {
+        let mut refuse = |message: String| {
+            findings.push(Finding::error(rule.name(), message, rule.way_out()).in_file(file));
+        };
         let name = profile.get("schedulerName").and_then(Value::as_str).unwrap_or_default();
-        if Some(point(profile, "queueSort")) != first {
+        if *first.get_or_insert_with(|| point(profile, "queueSort")) != point(profile, "queueSort") {
             refuse(format!(
                 "the profile {name} sorts its queue otherwise than the first profile; a scheduler has one queue"
             ));

@@ -1,0 +1,153 @@
+//! Laws of composing, over random fragments that have nothing to do with each other.
+#![allow(clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "a test reads its own fixtures")]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use schedpatch::compose::{self, Composed, Target, Version};
+use schedpatch::edit::{self, SchedulerPod};
+use schedpatch::finding::Finding;
+use schedpatch::observe::Source;
+use schedpatch::settings::Wishes;
+use serde_json::{Value, json};
+use support::rng::Rng;
+
+const ROUNDS: u64 = 300;
+
+fn pod() -> SchedulerPod {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden/kubeadm-1.36/host/etc/kubernetes/manifests/kube-scheduler.yaml");
+    edit::read(&std::fs::read_to_string(path).expect("readable")).expect("a scheduler")
+}
+
+fn compose(fragments: &[(String, Value)]) -> Result<Option<Composed>, Vec<Finding>> {
+    let pod = pod();
+    let target = Target { pod: &pod, version: Version::parse("v1.36.0").expect("a release"), base: None };
+    let files = fragments.iter().map(|(name, value)| (name.clone(), value.to_string().into_bytes()));
+    let source = Source { dir: "/config".to_owned(), files: files.collect() };
+    compose::compose(&[source], &target, &Wishes::default(), &[])
+}
+
+fn config(composed: &Composed) -> Value {
+    serde_yaml::from_slice(&composed.files["config.yaml"]).expect("the composed file is YAML")
+}
+
+/// A fragment whose parts no other number has.
+fn fragment(rng: &mut Rng, number: usize) -> Value {
+    let mut fragment = json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"});
+    let extenders: Vec<_> = (0..rng.below(3))
+        .map(|item| json!({"urlPrefix": format!("http://127.0.0.1:{number}/{item}"), "filterVerb": "f", "ignorable": true}))
+        .collect();
+    fragment["extenders"] = extenders.into();
+    if rng.once_in(2) {
+        fragment["profiles"] =
+            json!([{"schedulerName": format!("profile-{number}"), "percentageOfNodesToScore": 10 + number}]);
+    }
+    match number {
+        0 => fragment["parallelism"] = json!(3),
+        1 => fragment["percentageOfNodesToScore"] = json!(44),
+        _ => {}
+    }
+    fragment
+}
+
+fn fragments(rng: &mut Rng) -> Vec<(String, Value)> {
+    (0..2 + rng.below(5)).map(|number| (format!("{number:02}.json"), fragment(rng, number))).collect()
+}
+
+/// A configuration as a set of parts: lists lose their order.
+fn parts(config: &Value) -> BTreeSet<String> {
+    let mut parts = BTreeSet::new();
+    for (key, value) in config.as_object().expect("an object") {
+        match value.as_array() {
+            Some(items) => parts.extend(items.iter().map(|item| format!("{key}: {item}"))),
+            None => drop(parts.insert(format!("{key}: {value}"))),
+        }
+    }
+    parts
+}
+
+fn composed(fragments: &[(String, Value)]) -> Composed {
+    compose(fragments).unwrap_or_else(|findings| panic!("{findings:?}")).expect("something is composed")
+}
+
+#[test]
+fn composing_twice_gives_the_same_bytes() {
+    for seed in 0..ROUNDS {
+        let fragments = fragments(&mut Rng::new(seed));
+        assert_eq!(composed(&fragments).files, composed(&fragments).files, "seed {seed}");
+    }
+}
+
+#[test]
+fn the_order_of_unrelated_fragments_does_not_matter() {
+    for seed in 0..ROUNDS {
+        let mut rng = Rng::new(seed);
+        let fragments = fragments(&mut rng);
+        let mut contents: Vec<Value> = fragments.iter().map(|(_, value)| value.clone()).collect();
+        rng.shuffle(&mut contents);
+        let shuffled: Vec<_> = fragments.iter().map(|(name, _)| name.clone()).zip(contents).collect();
+        assert_eq!(parts(&config(&composed(&fragments))), parts(&config(&composed(&shuffled))), "seed {seed}");
+    }
+}
+
+#[test]
+fn removing_a_fragment_removes_exactly_its_part() {
+    for seed in 0..ROUNDS {
+        let mut rng = Rng::new(seed);
+        let mut fragments = fragments(&mut rng);
+        let before = parts(&config(&composed(&fragments)));
+        let (_, removed) = fragments.remove(rng.below(fragments.len()));
+        let after = parts(&config(&composed(&fragments)));
+        let gone: BTreeSet<_> = before.difference(&after).cloned().collect();
+        let mut own = parts(&removed);
+        own.retain(|part| !part.starts_with("apiVersion") && !part.starts_with("kind"));
+        // with the last profile the implicit one, which was written out beside it, goes too
+        let implicit = "profiles: {\"schedulerName\":\"default-scheduler\"}".to_owned();
+        if gone.contains(&implicit) {
+            assert!(!after.iter().any(|part| part.starts_with("profiles")), "seed {seed}");
+            own.insert(implicit);
+        }
+        assert_eq!(gone, own, "seed {seed}");
+        assert!(after.is_subset(&before), "seed {seed}: something came that nobody asked for");
+    }
+}
+
+#[test]
+fn the_default_profile_is_always_there() {
+    for seed in 0..ROUNDS {
+        let config = config(&composed(&fragments(&mut Rng::new(seed))));
+        let profiles = config["profiles"].as_array().cloned().unwrap_or_default();
+        let has_default = profiles.iter().any(|profile| profile["schedulerName"] == "default-scheduler");
+        assert!(profiles.is_empty() || has_default, "seed {seed}: pods of default-scheduler would stay pending");
+    }
+}
+
+#[test]
+fn an_extender_that_can_stop_all_scheduling_is_refused_unless_a_person_insists() {
+    let blocking = json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "extenders": [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f"}]});
+    let findings = compose(&[("a.json".to_owned(), blocking)]).expect_err("it is refused");
+    assert_eq!(findings.iter().map(|finding| finding.rule).collect::<Vec<_>>(), ["blocking-extender"]);
+}
+
+#[test]
+fn every_part_has_an_origin() {
+    for seed in 0..ROUNDS {
+        let composed = composed(&fragments(&mut Rng::new(seed)));
+        let origins: BTreeMap<_, _> =
+            composed.origins.iter().map(|origin| (origin.part.clone(), origin.from.clone())).collect();
+        for (key, value) in config(&composed).as_object().expect("an object") {
+            let count = value.as_array().map_or(1, Vec::len);
+            let known = origins
+                .keys()
+                .filter(|part| {
+                    *part == key || part.starts_with(&format!("{key}[")) || part.starts_with(&format!("{key}."))
+                })
+                .count();
+            assert!(key == "kind" || known >= count, "seed {seed}: {key} has {known} origins for {count} parts");
+        }
+        assert!(origins.values().all(|from| !from.is_empty()));
+    }
+}
