@@ -3,6 +3,7 @@
 //! Every editor keeps these laws: what is not ours stays, byte for byte; editing twice is editing once; taking out
 //! what was put in gives the old text; and what is not understood is a [`Refusal`], never a rewrite.
 
+mod claims;
 mod data;
 mod draft;
 mod flags;
@@ -10,8 +11,10 @@ mod guard;
 mod layout;
 mod mounts;
 mod op;
+mod places;
 mod pod;
 mod program;
+mod reader;
 mod refusal;
 mod restore;
 mod spell;
@@ -24,8 +27,9 @@ mod undo;
 pub use draft::Draft;
 pub use flags::{Flag, last as last_flag};
 pub use mounts::Mount;
+pub(crate) use places::{find_bare, lines_of_places};
 pub use pod::{Ours, SchedulerPod, identity, read};
 pub use refusal::{Refusal, Rule};
 pub(crate) use spell::{bare_or_quoted, double_quoted};
 pub use static_pod::{CONFIG_FILE, HostMount, Wanted, patch, read_original, unpatch};
-pub(crate) use tree::{Path as PlacePath, Seg as Place, find_bare, lines_of_places};
+pub(crate) use tree::{Path as PlacePath, Seg as Place};

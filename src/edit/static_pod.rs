@@ -3,6 +3,7 @@
 //! `patch` puts them in, `unpatch` takes them out. An edit over an earlier one of ours is made on the text without it,
 //! so the record of what to undo never piles up.
 
+use super::claims::{no_leftovers, not_taken};
 use super::draft::Draft;
 use super::guard;
 use super::op::{Op, Value};
@@ -18,7 +19,7 @@ use crate::revision::Digest;
 /// Name of our volume and of its mount.
 pub(crate) const VOLUME: &str = "schedpatch-config";
 /// Beginning of the names of further volumes.
-const MOUNT_VOLUME: &str = "schedpatch-mount-";
+pub(crate) const MOUNT_VOLUME: &str = "schedpatch-mount-";
 /// The config's file name in the mounted directory.
 pub const CONFIG_FILE: &str = "config.yaml";
 /// So that a crash tells its own words: kubeadm's default leaves the message empty.
@@ -115,38 +116,6 @@ fn reread<'d>(draft: &'d Draft<'_>) -> Result<Tree<'d>, Refusal> {
     })
 }
 
-/// Nothing of ours may be left when our edit is out: a scheduler that still looks for it would not start.
-fn no_leftovers(tree: &Tree<'_>, config_dir: Option<&str>) -> Result<(), Refusal> {
-    let Ok(found) = pod::find(tree) else { return Ok(()) };
-    let left = |node: &Node<'_>, what: &str| {
-        let message = format!("{what} is left of an edit of ours, at a place that our record does not name");
-        Err(Refusal::at_line(Rule::UndoRecord, tree.line(node.span.start), message))
-    };
-    if let Some((node, name)) = our_volumes(tree).next() {
-        return left(node, &format!("the volume or mount {name}"));
-    }
-    for word in pod::word_nodes(found.container) {
-        let text = word.text().unwrap_or_default();
-        let value = super::flags::split(text).map_or(text, |(_, value)| value.unwrap_or_default());
-        if config_dir.is_some_and(|dir| value.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'))) {
-            return left(word, &format!("the word {text:?}"));
-        }
-    }
-    Ok(())
-}
-
-/// Volumes and mounts, of any container, that have names of ours.
-fn our_volumes<'t>(tree: &'t Tree<'_>) -> impl Iterator<Item = (&'t Node<'t>, &'t str)> {
-    let spec = tree.root.get("spec");
-    let list = move |key: &str| spec.and_then(|spec| spec.get(key)).map_or(&[][..], Node::items);
-    let containers = ["containers", "initContainers", "ephemeralContainers"].into_iter().flat_map(list);
-    let mounts = containers.filter_map(|container| container.get("volumeMounts")).flat_map(Node::items);
-    list("volumes").iter().chain(mounts).filter_map(|node| {
-        let name = node.get("name").and_then(Node::text)?;
-        (name == VOLUME || name.starts_with(MOUNT_VOLUME)).then_some((node, name))
-    })
-}
-
 /// Collects operations and, beside each, how to undo it.
 struct Patch<'t, 'a> {
     tree: &'t Tree<'a>,
@@ -188,25 +157,6 @@ fn ops(tree: &Tree<'_>, wanted: &Wanted) -> Result<Vec<Op>, Refusal> {
     }
     patch.metadata(wanted)?;
     Ok(patch.ops)
-}
-
-/// Whether a name or path of ours is in use by something that we did not write.
-fn not_taken(tree: &Tree<'_>, found: &Found<'_, '_>, volumes: &[(String, &str, &str)]) -> Result<(), Refusal> {
-    let taken =
-        |node: &Node<'_>, message: String| Err(Refusal::at_line(Rule::Taken, tree.line(node.span.start), message));
-    if let Some((node, name)) = our_volumes(tree).next() {
-        return taken(
-            node,
-            format!("the volume name {name} is in use, and not by an edit of schedpatch that is on record"),
-        );
-    }
-    for node in found.container.get("volumeMounts").map_or(&[][..], Node::items) {
-        let path = node.get("mountPath").and_then(Node::text).unwrap_or_default();
-        if volumes.iter().any(|(_, own, _)| path.trim_end_matches('/') == *own) {
-            return taken(node, format!("something is mounted at {path} already"));
-        }
-    }
-    Ok(())
 }
 
 fn no_placeholders(tree: &Tree<'_>, found: &Found<'_, '_>) -> Result<(), Refusal> {

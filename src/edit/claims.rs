@@ -1,0 +1,62 @@
+//! Names and paths that are ours in a manifest: whether somebody else has them, and whether any is left behind.
+
+use super::flags;
+use super::pod::{self, Found};
+use super::refusal::{Refusal, Rule};
+use super::static_pod::{MOUNT_VOLUME, VOLUME};
+use super::tree::{Node, Tree};
+
+/// Nothing of ours may be left when our edit is out: a scheduler that still looks for it would not start.
+pub(crate) fn no_leftovers(tree: &Tree<'_>, config_dir: Option<&str>) -> Result<(), Refusal> {
+    let Ok(found) = pod::find(tree) else { return Ok(()) };
+    let left = |node: &Node<'_>, what: &str| {
+        let message = format!("{what} is left of an edit of ours, at a place that our record does not name");
+        Err(Refusal::at_line(Rule::UndoRecord, tree.line(node.span.start), message))
+    };
+    if let Some((node, name)) = our_volumes(tree).next() {
+        return left(node, &format!("the volume or mount {name}"));
+    }
+    for word in pod::word_nodes(found.container) {
+        let text = word.text().unwrap_or_default();
+        let value = flags::split(text).map_or(text, |(_, value)| value.unwrap_or_default());
+        if config_dir.is_some_and(|dir| value.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'))) {
+            return left(word, &format!("the word {text:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Volumes and mounts, of any container, that have names of ours.
+fn our_volumes<'t>(tree: &'t Tree<'_>) -> impl Iterator<Item = (&'t Node<'t>, &'t str)> {
+    let spec = tree.root.get("spec");
+    let list = move |key: &str| spec.and_then(|spec| spec.get(key)).map_or(&[][..], Node::items);
+    let containers = ["containers", "initContainers", "ephemeralContainers"].into_iter().flat_map(list);
+    let mounts = containers.filter_map(|container| container.get("volumeMounts")).flat_map(Node::items);
+    list("volumes").iter().chain(mounts).filter_map(|node| {
+        let name = node.get("name").and_then(Node::text)?;
+        (name == VOLUME || name.starts_with(MOUNT_VOLUME)).then_some((node, name))
+    })
+}
+
+/// Whether a name or path of ours is in use by something that we did not write.
+pub(crate) fn not_taken(
+    tree: &Tree<'_>,
+    found: &Found<'_, '_>,
+    volumes: &[(String, &str, &str)],
+) -> Result<(), Refusal> {
+    let taken =
+        |node: &Node<'_>, message: String| Err(Refusal::at_line(Rule::Taken, tree.line(node.span.start), message));
+    if let Some((node, name)) = our_volumes(tree).next() {
+        return taken(
+            node,
+            format!("the volume name {name} is in use, and not by an edit of schedpatch that is on record"),
+        );
+    }
+    for node in found.container.get("volumeMounts").map_or(&[][..], Node::items) {
+        let path = node.get("mountPath").and_then(Node::text).unwrap_or_default();
+        if volumes.iter().any(|(_, own, _)| path.trim_end_matches('/') == *own) {
+            return taken(node, format!("something is mounted at {path} already"));
+        }
+    }
+    Ok(())
+}
