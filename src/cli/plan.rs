@@ -68,9 +68,6 @@ pub(super) struct Args {
     #[arg(long, value_name = "RULE", value_delimiter = ',', env = "SCHEDPATCH_ACCEPT", value_parser = lint_rules())]
     accept: Vec<String>,
 
-    #[command(flatten)]
-    wishes: WishArgs,
-
     /// Plan the inverse: take out what schedpatch put in
     #[arg(long)]
     restore: bool,
@@ -86,6 +83,9 @@ pub(super) struct Args {
     /// When to colour the text
     #[arg(long, value_name = "WHEN", default_value = "auto", value_enum)]
     color: When,
+
+    #[command(flatten)]
+    wishes: WishArgs,
 }
 
 /// What amounts to root on the node, and so is never taken from a source.

@@ -39,23 +39,23 @@ struct Part {
 }
 
 impl Merged {
-    /// Adds a configuration whose identity has been taken out.
-    pub fn add(&mut self, config: &Config) {
-        for (key, value) in &config.content {
-            let key = key.as_str().map_or_else(|| plain_text(key), str::to_owned);
+    /// Takes in a configuration whose identity has been taken out; its content moves here.
+    pub fn add(&mut self, config: &mut Config) {
+        for (key, value) in std::mem::take(&mut config.content) {
+            let key = key.as_str().map_or_else(|| plain_text(&key), str::to_owned);
             match (key.as_str(), value) {
                 ("apiVersion" | "kind", _) | (_, Value::Null) => {}
                 ("extenders", Value::Sequence(items)) => {
-                    for (index, item) in items.iter().enumerate() {
+                    for (index, item) in items.into_iter().enumerate() {
                         self.add_extender(config, index, item);
                     }
                 }
                 ("profiles", Value::Sequence(items)) => {
-                    for (index, item) in items.iter().enumerate() {
+                    for (index, item) in items.into_iter().enumerate() {
                         self.add_profile(config, index, item);
                     }
                 }
-                _ => self.add_scalar(config, &key, value),
+                (_, value) => self.add_scalar(config, &key, value),
             }
         }
     }
@@ -98,37 +98,37 @@ impl Merged {
         (fields, origins)
     }
 
-    fn add_scalar(&mut self, config: &Config, key: &str, value: &Value) {
+    fn add_scalar(&mut self, config: &Config, key: &str, value: Value) {
         match self.scalars.iter_mut().find(|part| part.name == key) {
-            Some(part) if part.value == *value => part.from.push(config.file.clone()),
+            Some(part) if part.value == value => part.from.push(config.file.clone()),
             Some(part) => {
                 let place = [Place::Key(key.to_owned())];
                 self.findings.push(conflict(key, &part.from, config, &place));
             }
-            None => self.scalars.push(Part::new(key, value.clone(), config)),
+            None => self.scalars.push(Part::new(key, value, config)),
         }
     }
 
-    fn add_extender(&mut self, config: &Config, index: usize, item: &Value) {
+    fn add_extender(&mut self, config: &Config, index: usize, item: Value) {
         let identity =
             EXTENDER_IDENTITY.map(|key| item.get(key).and_then(Value::as_str).unwrap_or_default()).join("\n");
         let same = self.known_extenders.get(&identity).and_then(|index| self.extenders.get_mut(*index));
         match same {
-            Some(part) if part.value == *item => part.from.push(config.file.clone()),
+            Some(part) if part.value == item => part.from.push(config.file.clone()),
             Some(part) => {
                 let place = [Place::Key("extenders".to_owned()), Place::Index(index)];
                 let what = format!("the extender {}", part.name);
                 self.findings.push(conflict(&what, &part.from, config, &place));
             }
             None => {
-                let name = item.get("urlPrefix").and_then(Value::as_str).unwrap_or_default();
+                let name = item.get("urlPrefix").and_then(Value::as_str).unwrap_or_default().to_owned();
                 self.known_extenders.insert(identity, self.extenders.len());
-                self.extenders.push(Part::new(name, item.clone(), config));
+                self.extenders.push(Part::new(&name, item, config));
             }
         }
     }
 
-    fn add_profile(&mut self, config: &Config, index: usize, item: &Value) {
+    fn add_profile(&mut self, config: &Config, index: usize, item: Value) {
         let said = item.get("schedulerName").filter(|name| !name.is_null());
         let scheduler_name = said.cloned().unwrap_or_else(|| DEFAULT_PROFILE.into());
         let name = scheduler_name.as_str().map_or_else(|| plain_text(&scheduler_name), str::to_owned);
@@ -137,14 +137,14 @@ impl Merged {
             self.known_profiles.insert(name.clone(), self.profiles.len());
             let mut value = Value::Mapping(Mapping::from_iter([("schedulerName".into(), scheduler_name)]));
             if let (Value::Mapping(named), Value::Mapping(own)) = (&mut value, item) {
-                named.extend(own.clone().into_iter().filter(|(key, _)| key.as_str() != Some("schedulerName")));
+                named.extend(own.into_iter().filter(|(key, _)| key.as_str() != Some("schedulerName")));
             }
             self.profiles.push(Part::new(&name, value, config));
             return;
         };
-        let merged = match switched(&part.value, item).or_else(|| switched(item, &part.value)) {
+        let merged = match switched(&part.value, &item).or_else(|| switched(&item, &part.value)) {
             Some(plugin) => Err(plugin),
-            None => merge_named(&part.value, item),
+            None => merge_named(&part.value, &item),
         };
         match merged {
             Ok(merged) => {

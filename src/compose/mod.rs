@@ -106,7 +106,7 @@ pub fn compose(
     for config in base.iter_mut().chain(&mut configs).filter(|config| config.version != version) {
         config.lift();
     }
-    let mut merged = merge(base.as_ref(), &configs);
+    let mut merged = merge(base.as_mut(), &mut configs);
     findings.append(&mut merged.findings);
     findings.extend(lint::merged_profiles(merged.profiles()));
     let findings = lint::accept(findings, accept);
@@ -192,7 +192,7 @@ fn read_base(target: &Target<'_>) -> Result<Option<Config>, Finding> {
     }
 }
 
-fn merge(base: Option<&Config>, configs: &[Config]) -> Merged {
+fn merge(base: Option<&mut Config>, configs: &mut [Config]) -> Merged {
     let mut merged = Merged::default();
     if let Some(base) = base {
         merged.add(base);
