@@ -92,13 +92,8 @@ pub fn compose(
     let identity = Identity::of_target(base.as_mut(), &pod.flags, &wishes.args).map_err(one)?;
 
     let judge = lint::Judge { version: target.version, pod, wishes, beside: &others };
-    let mut findings: Vec<_> = configs.iter().flat_map(|config| lint::one_file(config, judge)).collect();
-    // its own scheduler runs with the base; another one may not
-    if wishes.image.is_some() {
-        findings.extend(base.iter().flat_map(|base| lint::base(base, judge)));
-    }
+    let mut findings = lint::everything(base.as_ref(), &configs, judge);
     findings.extend(identity.kubeconfig().and_then(|path| lint::kubeconfig(path, judge)));
-    findings.extend(lint::all_files(&base.iter().chain(&configs).collect::<Vec<_>>()));
     let version = common_version(base.as_ref(), &configs, target.version).map_err(one)?;
     for config in &mut configs {
         findings.extend(identity.overrule(config));
@@ -126,19 +121,22 @@ pub fn compose(
     whole.extend(fields);
 
     origins.extend(wish_origins(wishes));
-    let mut files = others;
-    origins.extend(files.iter().map(|(name, (_, from))| Origin { part: name.clone(), from: from.clone() }));
-    let config = render::render(&whole);
-    // as careful as with a manifest: what is written must read as what was meant
-    if serde_yaml::from_str::<Value>(&config).ok() != Some(Value::Mapping(whole)) {
-        return Err(one(unproven()));
-    }
-    if let Some((_, path)) = files.insert(CONFIG_FILE.to_owned(), (config.into_bytes(), String::new())) {
+    origins.extend(others.iter().map(|(name, (_, from))| Origin { part: name.clone(), from: from.clone() }));
+    Ok(Some(Composed { files: write(whole, others).map_err(one)?, origins, findings }))
+}
+
+/// The files of a revision. As careful as with a manifest: the configuration must read as what was meant.
+fn write(config: Mapping, others: Others) -> Result<BTreeMap<String, Vec<u8>>, Finding> {
+    if let Some((_, path)) = others.get(CONFIG_FILE) {
         let message = format!("the composed configuration is named {CONFIG_FILE} itself");
-        return Err(one(name_taken(message).in_file(path)));
+        return Err(name_taken(message).in_file(path));
     }
-    let files = files.into_iter().map(|(name, (content, _))| (name, content)).collect();
-    Ok(Some(Composed { files, origins, findings }))
+    let text = render::render(&config);
+    if serde_yaml::from_str::<Value>(&text).ok() != Some(Value::Mapping(config)) {
+        return Err(unproven());
+    }
+    let others = others.into_iter().map(|(name, (content, _))| (name, content));
+    Ok(others.chain([(CONFIG_FILE.to_owned(), text.into_bytes())]).collect())
 }
 
 /// Name, content and path of the files that are only copied.

@@ -84,7 +84,7 @@ pub fn patch<'a>(text: &'a str, wanted: &Wanted) -> Result<Draft<'a>, Refusal> {
     }
     let clean = restore::draft(&tree)?;
     let (after, ops) = {
-        let tree = reread(&clean)?;
+        let tree = reread(&clean, &tree)?;
         Draft::new(&tree, ops(&tree, wanted)?)?.into_parts()
     };
     Ok(clean.then(after, ops))
@@ -97,9 +97,8 @@ pub fn unpatch(text: &str) -> Result<Draft<'_>, Refusal> {
         no_leftovers(&tree, None)?;
         return Draft::new(&tree, Vec::new());
     }
-    let undo = restore::record(&tree)?;
     let draft = restore::draft(&tree)?;
-    no_leftovers(&reread(&draft)?, undo.config_dir())?;
+    reread(&draft, &tree)?;
     Ok(draft)
 }
 
@@ -109,11 +108,14 @@ pub fn read_original(text: &str) -> Result<SchedulerPod, Refusal> {
     if pod.ours.is_none() { Ok(pod) } else { pod::read(&unpatch(text)?.prove()?) }
 }
 
-/// Reads a draft of ours. That it cannot be read is our fault, not the file's.
-fn reread<'d>(draft: &'d Draft<'_>) -> Result<Tree<'d>, Refusal> {
-    pod::read_tree(draft.unproven()).map_err(|refusal| {
+/// Reads the draft of a text without our edit, and makes sure that nothing of ours is left in it. That it cannot be read
+/// would be our fault, not the file's.
+fn reread<'d>(draft: &'d Draft<'_>, before: &Tree<'_>) -> Result<Tree<'d>, Refusal> {
+    let after = pod::read_tree(draft.unproven()).map_err(|refusal| {
         Refusal::new(Rule::Unproven, format!("taking out our edit gives a text that cannot be read ({refusal})"))
-    })
+    })?;
+    no_leftovers(&after, restore::record(before)?.config_dir())?;
+    Ok(after)
 }
 
 /// Collects operations and, beside each, how to undo it.

@@ -172,7 +172,7 @@ fn check_address(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
 }
 
 /// What shows only in all files together: things that one extender alone may have.
-pub(crate) fn check_all(configs: &[&Config]) -> Vec<Finding> {
+pub(super) fn check_all(configs: &[&Config]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut binder: Option<Extender<'_>> = None;
     let mut managers: BTreeMap<String, (String, Value)> = BTreeMap::new();

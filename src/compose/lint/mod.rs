@@ -110,8 +110,21 @@ impl Judge<'_> {
     }
 }
 
+/// All that the sources show, and the target's own configuration as far as it matters.
+pub(crate) fn everything(base: Option<&Config>, sources: &[Config], judge: Judge<'_>) -> Vec<Finding> {
+    let mut findings: Vec<_> = sources.iter().flat_map(|config| one_file(config, judge)).collect();
+    // its own scheduler runs with the base; another one may not
+    if judge.wishes.image.is_some() {
+        findings.extend(base.into_iter().flat_map(|base| starts_with(base, judge)));
+    }
+    let all: Vec<_> = base.into_iter().chain(sources).collect();
+    findings.extend(extender::check_all(&all));
+    findings.extend(values::check_all(&all));
+    findings
+}
+
 /// All that one file shows.
-pub(crate) fn one_file(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
+fn one_file(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
     let mut findings = decode::check(config, judge.version);
     // what is of the wrong type cannot be judged further
     if findings.iter().all(|finding| finding.rule != LintRule::WrongType.name()) {
@@ -124,17 +137,10 @@ pub(crate) fn one_file(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
 
 /// What would keep another scheduler from starting with the configuration that the target has. What it means for
 /// scheduling is the target's own will.
-pub(crate) fn base(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
+fn starts_with(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
     let mut findings = decode::check(config, judge.version);
     findings.extend(values::check(config, judge));
     findings.extend(profile::check(config, judge));
-    findings
-}
-
-/// What shows only in all files together.
-pub(crate) fn all_files(configs: &[&Config]) -> Vec<Finding> {
-    let mut findings = extender::check_all(configs);
-    findings.extend(values::check_all(configs));
     findings
 }
 
