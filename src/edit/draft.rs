@@ -62,3 +62,32 @@ impl<'a> Draft<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::edit::op::Value;
+    use crate::edit::tree::Seg;
+
+    const BEFORE: &str = "list:\n- a\nother: 1\n";
+
+    fn draft(after: &str) -> Draft<'static> {
+        let ops = vec![Op::Push { list: vec![Seg::Key("list".into())], items: vec![Value::text("b")] }];
+        Draft { before: BEFORE, after: after.to_owned(), ops }
+    }
+
+    #[test]
+    fn only_a_text_that_says_exactly_what_was_meant_is_given_out() {
+        assert!(draft("list:\n- a\n- b\nother: 1\n").prove().is_ok());
+        for wrong in [
+            "list:\n- a\nother: 1\nlist2:\n- b\n",
+            "list:\n- a\n- b\nother: 2\n",
+            "list:\n- a\n- b\n",
+            "other: 1\nlist:\n- a\n- b\n",
+            "list:\n- a\n- b\n- c\nother: 1\n",
+            "list: [",
+        ] {
+            assert_eq!(draft(wrong).prove().map_err(|refusal| refusal.rule), Err(Rule::Unproven), "{wrong}");
+        }
+    }
+}
