@@ -176,3 +176,36 @@ fn flags_and_mounts_that_were_wished_come_and_go() {
     let fewer = edit::patch(&after, &wanted("ba9876543210", 2)).and_then(edit::Draft::prove).expect("it can be edited");
     assert_eq!(fewer, edit::patch(&before, &wanted("ba9876543210", 2)).and_then(edit::Draft::prove).expect("edited"));
 }
+
+#[test]
+fn a_wish_for_a_flag_that_stands_twice_or_in_two_words_is_undone_at_its_own_place() {
+    let flags = "    - --leader-elect=true\n";
+    for own in [
+        "    - --burst\n    - \"4\"\n    - --v\n    - \"2\"\n",
+        "    - --v=4\n    - --v=2\n",
+        "    - --v=2\n    - --v=4\n",
+        "    - --leader-elect\n",
+    ] {
+        let before = swap(&original(), flags, own);
+        let mut wish = wanted("0123456789ab", 1);
+        wish.args = vec![("leader-elect".to_owned(), "false".to_owned()), ("v".to_owned(), "4".to_owned())];
+        let after = edit::patch(&before, &wish).and_then(edit::Draft::prove).expect("it can be edited");
+        assert_eq!(unpatched(&after), before, "{own}");
+    }
+}
+
+#[test]
+fn what_others_added_to_our_items_and_comments_that_cannot_be_kept_are_refused() {
+    let after = patched(&original());
+    let mount = "      name: schedpatch-config\n";
+    let grown = swap(&after, mount, &format!("{mount}      mountPropagation: HostToContainer\n"));
+    assert_eq!(refused(&grown), Rule::UndoRecord);
+    let renamed = after.replace("name: schedpatch-config\n", "name: theirs\n");
+    assert_eq!(refused(&renamed), Rule::UndoRecord);
+    let text = original();
+    let start = text.find("  - command:\n").expect("command comes first");
+    let end = text[start..].find("    image:").expect("image") + start;
+    let flow = format!("{}  - command: [kube-scheduler, \"--kubeconfig=/k\"]\n{}", &text[..start], &text[end..]);
+    let commented = patched(&flow).replacen(", \"--config=", ", # theirs\n      \"--config=", 1);
+    assert_eq!(refused(&commented), Rule::Shape);
+}

@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use schedpatch::edit::{Rule, Wanted};
+use schedpatch::edit::{HostMount, Rule, Wanted};
 use support::laws::{self, Outcome};
 use support::manifests::manifest;
 use support::mutate::mutate;
@@ -49,6 +49,10 @@ fn input(seed: u64) -> (String, Wanted, Rng) {
     let mut wanted = laws::wanted("0123456789ab", 1 + rng.next() % 1000);
     wanted.image = rng.once_in(4).then(|| "registry.example/kube-scheduler:v1.31.9-custom".to_owned());
     wanted.dns_policy = rng.once_in(4).then(|| "ClusterFirstWithHostNet".to_owned());
+    if rng.once_in(4) {
+        wanted.args = vec![("bind-address".to_owned(), "0.0.0.0".to_owned()), ("v".to_owned(), "4".to_owned())];
+        wanted.mounts = vec![HostMount { path: "/etc/tls".to_owned(), is_dir: true }];
+    }
     (text, wanted, rng)
 }
 

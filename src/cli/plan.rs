@@ -1,5 +1,6 @@
 //! `schedpatch plan`: say what must change, change nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -101,7 +102,8 @@ pub(super) struct WishArgs {
     version: Option<String>,
 
     /// A further flag of the scheduler, for example v=4; may be given several times
-    #[arg(long = "scheduler-arg", value_name = "NAME=VALUE", env = "SCHEDPATCH_SCHEDULER_ARG", value_parser = scheduler_arg)]
+    #[arg(long = "scheduler-arg", value_name = "NAME=VALUE",
+        allow_hyphen_values = true, env = "SCHEDPATCH_SCHEDULER_ARG", value_parser = scheduler_arg)]
     args: Vec<(String, String)>,
 
     /// A further path of the host that the scheduler sees, read-only; may be given several times
@@ -117,6 +119,9 @@ pub(super) struct WishArgs {
 
 impl From<WishArgs> for Wishes {
     fn from(WishArgs { image, version, args, mounts, dns_policy }: WishArgs) -> Self {
+        // of a flag that is given twice the last counts; the order of the rest means nothing
+        let args = args.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect();
+        let mounts = mounts.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
         Self { image, version, args, mounts, dns_policy }
     }
 }
@@ -208,9 +213,15 @@ fn lint_rules() -> PossibleValuesParser {
 }
 
 /// Flags of the scheduler that decide who it is and who may talk to it, or that are ours to set.
-const DENIED_ARGS: [&str; 7] = [
+const DENIED_ARGS: [&str; 13] = [
     "config",
     "master",
+    "cert-dir",
+    "client-ca-file",
+    "help",
+    "requestheader-client-ca-file",
+    "secure-port",
+    "version",
     "bind-address",
     "write-config-to",
     "authorization-always-allow-paths",
@@ -242,12 +253,9 @@ fn image(text: &str) -> Result<String, String> {
 
 /// A path as the host sees it: absolute, so that it means the same wherever the host's root is mounted.
 fn host_path(text: &str) -> Result<String, String> {
-    let clean = text.len() > 1 && text.starts_with('/') && !text.split('/').any(|part| part == ".." || part == ".");
-    if clean {
-        Ok(text.trim_end_matches('/').to_owned())
-    } else {
-        Err("give an absolute path without . and ..".to_owned())
-    }
+    let path = text.split('/').filter(|part| !part.is_empty()).fold(String::new(), |path, part| path + "/" + part);
+    let clean = !path.is_empty() && text.starts_with('/') && !text.split('/').any(|part| part == ".." || part == ".");
+    if clean { Ok(path) } else { Err("give an absolute path without . and ..".to_owned()) }
 }
 
 /// A path that needs no quoting in any of the files that it is written to.

@@ -14,7 +14,10 @@ use crate::finding::Finding;
 enum Kind {
     Text,
     Bool,
-    Number,
+    Duration,
+    /// As much as 32 bits hold
+    Whole,
+    Float,
 }
 
 /// A flag, its field in the configuration, and what the scheduler does without it.
@@ -43,12 +46,12 @@ const ELECTION: Option<&str> = Some("leaderElection");
 const CARRIED: [Carried; 13] = [
     carried("kubeconfig", CLIENT, "kubeconfig", Kind::Text, ""),
     carried("kube-api-content-type", CLIENT, "contentType", Kind::Text, "application/vnd.kubernetes.protobuf"),
-    carried("kube-api-qps", CLIENT, "qps", Kind::Number, "50"),
-    carried("kube-api-burst", CLIENT, "burst", Kind::Number, "100"),
+    carried("kube-api-qps", CLIENT, "qps", Kind::Float, "50"),
+    carried("kube-api-burst", CLIENT, "burst", Kind::Whole, "100"),
     carried("leader-elect", ELECTION, "leaderElect", Kind::Bool, "true"),
-    carried("leader-elect-lease-duration", ELECTION, "leaseDuration", Kind::Text, "15s"),
-    carried("leader-elect-renew-deadline", ELECTION, "renewDeadline", Kind::Text, "10s"),
-    carried("leader-elect-retry-period", ELECTION, "retryPeriod", Kind::Text, "2s"),
+    carried("leader-elect-lease-duration", ELECTION, "leaseDuration", Kind::Duration, "15s"),
+    carried("leader-elect-renew-deadline", ELECTION, "renewDeadline", Kind::Duration, "10s"),
+    carried("leader-elect-retry-period", ELECTION, "retryPeriod", Kind::Duration, "2s"),
     carried("leader-elect-resource-lock", ELECTION, "resourceLock", Kind::Text, "leases"),
     carried("leader-elect-resource-name", ELECTION, "resourceName", Kind::Text, "kube-scheduler"),
     carried("leader-elect-resource-namespace", ELECTION, "resourceNamespace", Kind::Text, "kube-system"),
@@ -99,7 +102,7 @@ impl Identity {
             if let Some((name, text)) = wished.iter().rev().find(|(name, _)| name == rule.flag) {
                 let value = rule.read(text).ok_or_else(|| {
                     let message = format!("{text:?} is no value for {name}");
-                    Finding::error("flag-value", message, "correct --scheduler-arg")
+                    Finding::error("flag-value", message, "correct --scheduler-arg").in_file("the command line")
                 })?;
                 insert(&mut identity.fields, rule.section, rule.field, value);
                 let part = path(rule.section, rule.field);
@@ -183,9 +186,12 @@ impl Carried {
                 "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(Value::Bool(false)),
                 _ => None,
             },
-            Kind::Number => {
-                let number = text.parse::<i64>().map(Value::from);
-                number.ok().or_else(|| text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Value::from))
+            Kind::Duration => lint::seconds(text).map(|_| Value::from(text)),
+            Kind::Whole => text.parse::<i32>().ok().map(Value::from),
+            Kind::Float => {
+                let whole = text.parse::<i32>().ok().map(Value::from);
+                let float = || text.parse::<f32>().ok().filter(|float| float.is_finite());
+                whole.or_else(|| float().and_then(|_| text.parse::<f64>().ok()).map(Value::from))
             }
         }
     }
@@ -196,7 +202,7 @@ fn path(section: Option<&str>, field: &str) -> String {
 }
 
 /// Equal, also where one says 50 and the other 50.0, or one 60s and the other 1m0s.
-fn same(a: &Value, b: &Value) -> bool {
+pub(crate) fn same(a: &Value, b: &Value) -> bool {
     let seconds = |value: &Value| value.as_str().and_then(lint::seconds);
     a == b
         || seconds(a).is_some_and(|own| seconds(b) == Some(own))

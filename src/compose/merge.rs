@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use serde_yaml::{Mapping, Value};
 
 use super::Origin;
+use super::identity::same;
 use super::source::Config;
 use crate::edit::Place;
 use crate::finding::Finding;
@@ -100,7 +101,7 @@ impl Merged {
 
     fn add_scalar(&mut self, config: &Config, key: &str, value: Value) {
         match self.scalars.iter_mut().find(|part| part.name == key) {
-            Some(part) if part.value == value => part.from.push(config.file.clone()),
+            Some(part) if same(&part.value, &value) => part.from.push(config.file.clone()),
             Some(part) => {
                 let place = [Place::Key(key.to_owned())];
                 self.findings.push(conflict(key, &part.from, config, &place));

@@ -212,12 +212,18 @@ fn common_version(base: Option<&Config>, configs: &[Config], version: Version) -
     let Some(newest) = base.into_iter().chain(configs).max_by_key(rank) else {
         return Ok(accepted.last().copied().unwrap_or("v1").to_owned());
     };
-    let stuck = |config: &&Config| config.version != newest.version && config.has_profiles();
+    let stuck = |config: &&Config| {
+        // the weights of the implicit profile changed with v1beta3, so the target's own must not be lifted over that
+        let older = |version: &str| matches!(version, "v1beta1" | "v1beta2");
+        let is_base = base.is_some_and(|base| std::ptr::eq(base, *config));
+        let other_defaults = is_base && older(&config.version) != older(&newest.version);
+        config.version != newest.version && (config.has_profiles() || other_defaults)
+    };
     match base.into_iter().chain(configs).find(stuck) {
         None => Ok(newest.version.clone()),
         Some(config) => {
             let message = format!(
-                "{} is {}, {} is {}, and profiles do not mean the same in both",
+                "{} is {}, {} is {}, and profiles, also the implicit one, do not mean the same in both",
                 config.file, config.version, newest.file, newest.version
             );
             let way_out = format!("write both in one version, for example {GROUP}/{}", newest.version);

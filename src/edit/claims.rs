@@ -16,6 +16,11 @@ pub(crate) fn no_leftovers(tree: &Tree<'_>, config_dir: Option<&str>) -> Result<
     if let Some((node, name)) = our_volumes(tree).next() {
         return left(node, &format!("the volume or mount {name}"));
     }
+    for (node, path) in paths(tree, found.container) {
+        if config_dir.is_some_and(|dir| normal(path) == dir) {
+            return left(node, &format!("a mount or volume of {path}"));
+        }
+    }
     for word in pod::word_nodes(found.container) {
         let text = word.text().unwrap_or_default();
         let value = flags::split(text).map_or(text, |(_, value)| value.unwrap_or_default());
@@ -54,9 +59,25 @@ pub(crate) fn not_taken(
     }
     for node in found.container.get("volumeMounts").map_or(&[][..], Node::items) {
         let path = node.get("mountPath").and_then(Node::text).unwrap_or_default();
-        if volumes.iter().any(|(_, own, _)| path.trim_end_matches('/') == *own) {
-            return taken(node, format!("something is mounted at {path} already"));
+        if volumes.iter().any(|(_, own, _)| normal(path) == *own) {
+            return taken(
+                node,
+                format!("something is mounted at {path} already, so it cannot be mounted there once more"),
+            );
         }
     }
     Ok(())
+}
+
+/// Where the scheduler's mounts and the pod's volumes lead.
+fn paths<'t>(tree: &'t Tree<'_>, container: &'t Node<'_>) -> impl Iterator<Item = (&'t Node<'t>, &'t str)> {
+    let volumes = tree.root.get("spec").and_then(|spec| spec.get("volumes")).map_or(&[][..], Node::items);
+    let mounts = container.get("volumeMounts").map_or(&[][..], Node::items);
+    let host_paths = volumes.iter().filter_map(|node| Some((node, node.get("hostPath")?.get("path")?.text()?)));
+    host_paths.chain(mounts.iter().filter_map(|node| Some((node, node.get("mountPath")?.text()?))))
+}
+
+/// A path without doubled or trailing slashes.
+fn normal(path: &str) -> String {
+    path.split('/').filter(|part| !part.is_empty()).fold(String::new(), |path, part| path + "/" + part)
 }

@@ -13,8 +13,8 @@ const TEMPLATE_MARKS: [&str; 3] = ["{{", "{%", "<%"];
 /// Refuses texts that no reader should get to see.
 pub(crate) fn before_reading(text: &str) -> Result<(), Refusal> {
     let first = text.trim_start().bytes().next();
-    if text.starts_with('\u{feff}') {
-        return Err(Refusal::at_line(Rule::ByteOrderMark, 1, "the file begins with a byte order mark"));
+    if let Some(at) = text.find('\u{feff}') {
+        return Err(Refusal::at_line(Rule::ByteOrderMark, line_of(text, at), "a byte order mark stands here"));
     }
     let head = text.lines().enumerate().find(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     if let Some((index, _)) = head.filter(|(_, line)| line.starts_with('%')) {
@@ -130,6 +130,9 @@ pub(crate) fn no_placeholder(tree: &Tree<'_>, node: &Node<'_>) -> Result<(), Ref
 /// Refuses an image that no registry can serve, such as `SCHEDULER`: repositories are written in lower case.
 pub(crate) fn no_placeholder_image(tree: &Tree<'_>, node: &Node<'_>) -> Result<(), Refusal> {
     no_placeholder(tree, node)?;
+    if node.is_null() {
+        return Ok(());
+    }
     let image = node.text().unwrap_or_default();
     let name = image.split('@').next().unwrap_or_default();
     let (host, repository) = name.split_once('/').map_or(("", name), |(host, rest)| (host, rest));

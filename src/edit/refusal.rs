@@ -31,7 +31,7 @@ rules! {
         Anchor = "anchor", "write the value out in place of the anchor, alias, tag or merge key";
         /// The file is JSON.
         Json = "json", "convert the manifest to YAML: kubectl create --dry-run=client -o yaml -f FILE";
-        /// The file begins with a byte order mark.
+        /// The file holds a byte order mark, at its beginning or elsewhere.
         ByteOrderMark = "byte-order-mark", "save the file as UTF-8 without a byte order mark";
         /// The file has a `%` directive.
         Directive = "directive", "delete the line that begins with %";
@@ -43,6 +43,8 @@ rules! {
         Taken = "taken", "rename it, or delete it if it is left over";
         /// Our own record of what to undo cannot be read.
         UndoRecord = "undo-record", "take schedpatch's parts out by hand and delete the annotations schedpatch.io/*";
+        /// The generation cannot be raised.
+        Generation = "generation", "correct the generation in the state file, or in the annotation schedpatch.io/generation";
         /// Two YAML readers do not agree about the file.
         ReadersDisagree = "readers-disagree", "write the place in question in a plainer way";
         /// The edit was made, but re-reading it did not give exactly what was meant.

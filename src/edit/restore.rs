@@ -17,6 +17,7 @@ pub(crate) fn draft<'a>(tree: &Tree<'a>) -> Result<Draft<'a>, Refusal> {
     restore.put_values_back()?;
     restore.take_children_out()?;
     restore.settle_collections()?;
+    restore.spare_comments()?;
     Draft::from_splices(tree, restore.ops, restore.splices)
 }
 
@@ -79,6 +80,9 @@ impl Restore<'_, '_> {
         for at in &self.undo.created {
             let Some(path) = self.find(at) else { continue };
             let is_named_item = matches!(path.last(), Some(Seg::Index(_))) && !self.undo.placed.contains_key(at);
+            if is_named_item {
+                self.is_as_we_wrote_it(&path)?;
+            }
             if is_named_item || self.is_still_ours(at, &path) {
                 self.gone.push(path);
             }
@@ -101,6 +105,36 @@ impl Restore<'_, '_> {
         for path in &self.gone {
             let leaves = self.tree.leaves(&path[..path.len() - 1]);
             self.ops.push(Op::Remove { at: path.clone(), leaves });
+        }
+        Ok(())
+    }
+
+    /// Somebody may have added to a volume or mount of ours: that is not ours to take out.
+    fn is_as_we_wrote_it(&self, path: &Path) -> Result<(), Refusal> {
+        let Some(node) = self.tree.at(path) else { return Ok(()) };
+        let only = |node: &Node<'_>, known: &[&str]| {
+            node.entries().iter().all(|entry| entry.key.text().is_some_and(|key| known.contains(&key)))
+        };
+        let host_path = node.get("hostPath").is_none_or(|host_path| only(host_path, &["path", "type"]));
+        if host_path && only(node, &["hostPath", "name", "mountPath", "readOnly"]) {
+            return Ok(());
+        }
+        let message = "somebody has added to a volume or mount of ours";
+        Err(Refusal::at_line(Rule::UndoRecord, self.tree.line(node.span.start), message))
+    }
+
+    /// A comment inside what goes is somebody's: where it cannot be kept, nothing is done.
+    fn spare_comments(&self) -> Result<(), Refusal> {
+        for splice in self.splices.iter().filter(|splice| splice.cut > 0) {
+            let first = self.tree.comments.partition_point(|comment| comment.start < splice.at);
+            let inside =
+                self.tree.comments[first..].iter().take_while(|comment| comment.start < splice.at + splice.cut);
+            for comment in inside {
+                if !splice.put.contains(self.tree.text[comment.clone()].trim_end()) {
+                    let message = "a comment stands inside what must be taken out, and would be lost";
+                    return Err(Refusal::at_line(Rule::Shape, self.tree.line(comment.start), message));
+                }
+            }
         }
         Ok(())
     }

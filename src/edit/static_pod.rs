@@ -192,7 +192,7 @@ impl Patch<'_, '_> {
             return Ok(());
         };
         let (list, index) = found.place(own.value_word);
-        if own.value.is_none() {
+        if own.value.is_none() && name == "config" {
             return Err(Refusal::new(Rule::Shape, format!("the flag {flag} has no value")));
         }
         let word = if own.word == own.value_word { format!("{flag}={value}") } else { value.to_owned() };

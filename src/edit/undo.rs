@@ -80,14 +80,17 @@ pub(crate) fn resolve(tree: &Tree<'_>, pointer: &str, placed: Option<&str>) -> O
     Some(path)
 }
 
-/// The item of this name; of several flags the last, and of a flag in two words the one with its value.
+/// The item of this name, or the word that holds the value of the flag of this name: of several flags the last one that
+/// holds `placed`, else the last.
 fn named_item(items: &[Node<'_>], name: &str, placed: Option<&str>) -> Option<usize> {
     let by_name = items.iter().position(|item| item.get("name").and_then(Node::text) == Some(name));
-    let by_value = || items.iter().position(|item| placed.is_some() && item.text() == placed);
-    by_name.or_else(by_value).or_else(|| {
-        let index = items.iter().rposition(|item| item.text().is_some_and(|word| is_flag(word, name)))?;
-        Some(if items[index].text() == Some(name) { index + 1 } else { index })
-    })
+    if by_name.is_some() {
+        return by_name;
+    }
+    let flags = items.iter().enumerate().filter(|(_, item)| item.text().is_some_and(|word| is_flag(word, name)));
+    let values: Vec<usize> = flags.map(|(index, item)| index + usize::from(item.text() == Some(name))).collect();
+    let holds_placed = |index: &&usize| placed.is_some() && items.get(**index).and_then(Node::text) == placed;
+    values.iter().rev().find(holds_placed).or_else(|| values.last()).copied()
 }
 
 fn is_flag(word: &str, name: &str) -> bool {

@@ -21,7 +21,7 @@ pub struct Source {
 pub(super) fn read(dir: &Path) -> Result<Source, Finding> {
     let shown = dir.display().to_string();
     let failed = |file: &Path, error: &io::Error| {
-        let way_out = "give a directory that holds your KubeSchedulerConfiguration, for example a mounted ConfigMap";
+        let way_out = "give a directory of plain files, for example a mounted ConfigMap; take out what is no file";
         Finding::error("source-unreadable", format!("cannot read the source: {error}"), way_out)
             .in_file(file.display().to_string())
     };

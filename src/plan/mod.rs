@@ -175,7 +175,7 @@ fn apply(
     };
     let standing = ours.map_or(0, |ours| ours.generation);
     let next = standing.max(snapshot.state.generation).checked_add(1).ok_or_else(|| {
-        Refusal::new(Rule::UndoRecord, "the generation is the largest number there is, so it can not be raised")
+        Refusal::new(Rule::Generation, "the generation is the largest number there is and cannot be raised")
     })?;
     let generation = if unchanged { standing } else { next };
     plan.steps = revision_steps(files, &wanted(0).config_dir, &snapshot.state.revision_files);

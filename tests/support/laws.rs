@@ -44,7 +44,12 @@ pub fn check(text: &str, wanted: &Wanted, rng: &mut Rng) -> Result<Outcome, Stri
     }
     let ours = our_lines(text, &patched)?;
     let next = Wanted { generation: wanted.generation + 1, ..super::laws::wanted("fedcba987654", 0) };
-    let next = Wanted { image: wanted.image.clone(), dns_policy: wanted.dns_policy.clone(), ..next };
+    let next = Wanted {
+        image: wanted.image.clone(),
+        dns_policy: wanted.dns_policy.clone(),
+        args: wanted.args.clone(),
+        ..next
+    };
     let over = patch(&patched, &next).map_err(|refusal| format!("a second revision is refused: {refusal}"))?;
     same("a second revision differs from a first one", &patch(text, &next).map_err(|r| r.to_string())?, &over)?;
     foreign_comment_stays(text, &patched, &ours, rng)?;
@@ -87,14 +92,19 @@ fn displaced(after: &str) -> Result<Vec<String>, String> {
     let undo = document["metadata"]["annotations"]["schedpatch.io/undo"].as_str().unwrap_or_default();
     let undo: serde_json::Value = serde_json::from_str(undo).map_err(|error| error.to_string())?;
     let values = undo["displaced"].as_object().into_iter().flatten();
-    Ok(values.filter_map(|(_, value)| value.as_str().map(str::to_owned)).collect())
+    let mut values: Vec<String> = values.filter_map(|(_, value)| value.as_str().map(str::to_owned)).collect();
+    // the longest first, so that one that is part of another does not spoil it
+    values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+    Ok(values)
 }
 
 /// Whether `new` is `old` with something of ours put into it, and at most displaced values taken out.
 fn is_explained(old: &str, new: &str, displaced: &[String]) -> bool {
     let kept =
         displaced.iter().filter(|value| !value.is_empty()).fold(old.to_owned(), |line, value| line.replace(value, ""));
-    let is_ours = ["schedpatch", "terminationMessagePolicy", "dnsPolicy"].iter().any(|mark| new.contains(mark));
+    let is_ours = ["schedpatch", "terminationMessagePolicy", "dnsPolicy", "--v=4", "--bind-address=0.0.0.0"]
+        .iter()
+        .any(|mark| new.contains(mark));
     let mut rest = new.bytes();
     let survives = kept.bytes().all(|byte| rest.any(|other| other == byte));
     !old.trim().is_empty() && survives && (is_ours || kept != old)

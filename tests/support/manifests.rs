@@ -174,6 +174,11 @@ fn words(rng: &mut Rng) -> (Option<Piece>, Option<Piece>) {
         vec!["--kubeconfig=/etc/kubernetes/scheduler.conf", "--leader-elect=true", "--bind-address=127.0.0.1", "-v=2"];
     rng.shuffle(&mut flags);
     flags.truncate(rng.below(5));
+    match rng.below(8) {
+        0 => flags.extend(["--secure-port", "4", "--v", "2"]),
+        1 => flags.extend(["--v=4", "--v=2"]),
+        _ => {}
+    }
     match rng.below(10) {
         0 => flags.push("--config=/etc/kubernetes/own.yaml"),
         1 => flags.extend(["--config", "/etc/kubernetes/own.yaml"]),

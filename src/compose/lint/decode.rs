@@ -134,7 +134,7 @@ pub(super) fn whole(value: &Value) -> Option<i64> {
 }
 
 /// Go counts nanoseconds in 64 bits: 292 years.
-const LONGEST: f64 = 9.22e9;
+const LONGEST: f64 = 9_223_372_036.0;
 
 /// The seconds of a duration as Go writes it (`1h30m`, `1.5s`), or `None` if it is none.
 pub(crate) fn seconds(text: &str) -> Option<f64> {

@@ -13,8 +13,7 @@ use crate::finding::Finding;
 /// The scheduler's own default; what waits longer holds up every pod.
 const SLOW_SECONDS: f64 = 5.0;
 
-/// How PEM files begin, and how that looks as base64.
-const PEM: &str = "-----BEGIN ";
+/// How PEM files begin, as base64.
 const PEM_AS_BASE64: &str = "LS0tLS1CRUdJTi";
 
 struct Extender<'a> {
@@ -126,8 +125,8 @@ fn check_files(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
         if !judge.sees(path) {
             let message = format!("the scheduler's container does not see {path}");
             findings.push(extender.finding(LintRule::NotVisible, &["tlsConfig", name], message));
-        } else if judge.beside(path).is_some_and(|content| !contains(content, PEM.as_bytes())) {
-            let message = format!("{path} is no PEM file, so the scheduler would not start");
+        } else if judge.beside(path).is_some_and(|content| !contains(content, pem_of(name).as_bytes())) {
+            let message = format!("{path} holds no {}, so the scheduler would not start", pem_of(name));
             findings.push(extender.finding(LintRule::NotPem, &["tlsConfig", name], message));
         }
     }
@@ -136,6 +135,11 @@ fn check_files(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
         findings.push(extender.finding(LintRule::NotPem, &["tlsConfig", "caData"], message));
     }
     findings
+}
+
+/// What the PEM file of a field holds.
+fn pem_of(field: &str) -> &'static str {
+    if field == "keyFile" { "PRIVATE KEY-----" } else { "-----BEGIN CERTIFICATE-----" }
 }
 
 fn contains(content: &[u8], part: &[u8]) -> bool {
@@ -171,45 +175,49 @@ fn check_address(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
     findings
 }
 
-/// What shows only in all files together: things that one extender alone may have.
+/// What shows only in all files together: things that one extender alone may have. The same extender twice is one.
 pub(super) fn check_all(configs: &[&Config]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut binder: Option<Extender<'_>> = None;
-    let mut managers: BTreeMap<String, (String, Value)> = BTreeMap::new();
-    for extender in configs.iter().flat_map(|config| extenders(config)) {
-        for name in extender.managed() {
-            let own = (extender.config.file.clone(), extender.value.clone());
-            match managers.get(name) {
-                // the same extender in two files is one extender
-                Some((file, value)) if value == extender.value && *file != extender.config.file => {}
-                Some((_, value)) if value == extender.value => {
-                    let message = format!("{name} stands twice in its managedResources");
-                    findings.push(extender.finding(LintRule::ManagedResourceTwice, &["managedResources"], message));
-                }
-                Some((file, _)) => findings.push(extender.finding(
-                    LintRule::ManagedResourceTwice,
-                    &["managedResources"],
-                    format!("{name} is managed in {file} already"),
-                )),
-                None => {
-                    managers.insert(name.to_owned(), own);
-                }
-            }
-        }
+    let all: Vec<_> = configs.iter().flat_map(|config| extenders(config)).collect();
+    let mut binder: Option<&Extender<'_>> = None;
+    let mut managers: BTreeMap<&str, &Extender<'_>> = BTreeMap::new();
+    for extender in &all {
+        findings.extend(check_managed(extender, &mut managers));
         if extender.text("bindVerb").is_empty() {
             continue;
         }
-        match &binder {
+        match binder {
             Some(first) if first.value == extender.value => {}
             Some(first) => {
-                let message =
-                    format!("it binds pods, and so does {} in {}", first.text("urlPrefix"), first.config.file);
+                let message = format!("it binds pods, and so does {} in {}", first.name(), first.config.file);
                 findings.push(extender.finding(LintRule::SeveralBindVerbs, &["bindVerb"], message));
             }
             None => binder = Some(extender),
         }
     }
     findings
+}
+
+/// The first resource of an extender that it names twice, or that another one manages.
+fn check_managed<'a>(
+    extender: &'a Extender<'a>,
+    managers: &mut BTreeMap<&'a str, &'a Extender<'a>>,
+) -> Option<Finding> {
+    // compared once, not for every resource that the two share
+    let mut is_twin = None;
+    for name in extender.managed() {
+        let message = match managers.get(name) {
+            None => {
+                managers.insert(name, extender);
+                continue;
+            }
+            Some(first) if std::ptr::eq(*first, extender) => format!("{name} stands twice in its managedResources"),
+            Some(first) if *is_twin.get_or_insert_with(|| first.value == extender.value) => continue,
+            Some(first) => format!("{name} is managed by {} in {} already", first.name(), first.config.file),
+        };
+        return Some(extender.finding(LintRule::ManagedResourceTwice, &["managedResources"], message));
+    }
+    None
 }
 
 /// The host of a URL, without user, port and brackets.
