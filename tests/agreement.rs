@@ -32,7 +32,7 @@ const KNOWN: [(&str, &str); 6] = [
     ("rule: \"not-visible\"", "what the container sees is not what this machine has"),
     ("no such file or directory", "the files of the host are not on this machine"),
     ("rule: \"key-data\"", "whether a key is a key is not looked at: it should not be there at all"),
-    ("is overruled by", "what a source says of identity is not written"),
+    ("does not know the field clientConnection", "what a source says of identity is not written"),
     ("the weight of ImageLocality", "a negative weight does no harm to the plugin that is weighed last"),
 ];
 
