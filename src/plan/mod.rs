@@ -121,36 +121,40 @@ fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: D
     let in_target = |refusal: Refusal| one(Finding::from(refusal).in_file(chosen.file.path.clone()));
     match direction {
         Direction::Restore => restore(plan, chosen.file, chosen.text).map_err(in_target),
-        Direction::Apply => {
-            let original = edit::read_original(chosen.text).map_err(in_target)?;
-            let image = settings.wishes.image.as_deref().unwrap_or(&original.image);
-            let version = compose::find_version(settings.wishes.version.as_deref(), image).map_err(|finding| {
-                // what a flag said is not the manifest's fault
-                let of_manifest = settings.wishes.version.is_none() && settings.wishes.image.is_none();
-                one(if of_manifest {
-                    finding.in_file(&chosen.file.path).at_line(chosen.pod.image_line)
-                } else {
-                    finding
-                })
-            })?;
-            plan.scheduler = Some(version.clone());
-            let base = original.config().and_then(|(_, path)| original.host_path(path));
-            let base = base.and_then(|path| {
-                let content = snapshot.bases.get(&path)?;
-                Some((path, content.as_deref().map_err(String::as_str)))
-            });
-            let target = compose::Target { pod: &original, version: version.version, base };
-            let composed = compose::compose(&snapshot.sources, &target, &settings.wishes, &settings.accept);
-            let composed = composed.map_err(|findings| {
-                findings.into_iter().map(|finding| in_some_file(finding, &chosen.file.path)).collect::<Vec<_>>()
-            })?;
-            let Some(composed) = composed else {
+        Direction::Apply => match compose_for(plan, snapshot, settings, &chosen)? {
+            Some(composed) => apply(plan, snapshot, settings, &chosen, composed).map_err(in_target),
+            None => {
                 plan.findings.push(nothing_wanted());
-                return Ok(());
-            };
-            apply(plan, snapshot, settings, &chosen, composed).map_err(in_target)
-        }
+                Ok(())
+            }
+        },
     }
+}
+
+/// Composes for the scheduler as it is without our edit, and of the release that will run.
+fn compose_for(
+    plan: &mut Plan,
+    snapshot: &Snapshot,
+    settings: &Settings,
+    chosen: &target::Chosen<'_>,
+) -> Result<Option<Composed>, Vec<Finding>> {
+    let in_target = |finding: Finding| in_some_file(finding, &chosen.file.path);
+    let original = edit::read_original(chosen.text).map_err(|refusal| vec![in_target(refusal.into())])?;
+    let wishes = &settings.wishes;
+    let image = wishes.image.as_deref().unwrap_or(&original.image);
+    let version = compose::find_version(wishes.version.as_deref(), image).map_err(|finding| {
+        // what a flag said is not the manifest's fault
+        let of_manifest = wishes.version.is_none() && wishes.image.is_none();
+        vec![if of_manifest { in_target(finding).at_line(chosen.pod.image_line) } else { finding }]
+    })?;
+    plan.scheduler = Some(version.clone());
+    let base = original.config().and_then(|(_, path)| original.host_path(path)).and_then(|path| {
+        let content = snapshot.bases.get(&path)?;
+        Some((path, content.as_deref().map_err(String::as_str)))
+    });
+    let target = compose::Target { pod: &original, version: version.version, base };
+    compose::compose(&snapshot.sources, &target, wishes, &settings.accept)
+        .map_err(|findings| findings.into_iter().map(in_target).collect())
 }
 
 fn apply(
