@@ -121,13 +121,13 @@ fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: D
     let in_target = |refusal: Refusal| one(Finding::from(refusal).in_file(chosen.file.path.clone()));
     match direction {
         Direction::Restore => restore(plan, chosen.file, chosen.text).map_err(in_target),
-        Direction::Apply => match compose_for(plan, snapshot, settings, &chosen)? {
-            Some(composed) => apply(plan, snapshot, settings, &chosen, composed).map_err(in_target),
-            None => {
+        Direction::Apply => {
+            let Some(composed) = compose_for(plan, snapshot, settings, &chosen)? else {
                 plan.findings.push(nothing_wanted());
-                Ok(())
-            }
-        },
+                return Ok(());
+            };
+            apply(plan, snapshot, settings, &chosen, composed).map_err(in_target)
+        }
     }
 }
 
