@@ -46,9 +46,10 @@ pub(crate) struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
+    /// The text of a scalar; a null has none.
     pub fn text(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Scalar { value, .. } => Some(value),
+            Kind::Scalar { value, .. } if !self.is_null() => Some(value),
             _ => None,
         }
     }

@@ -102,9 +102,10 @@ fn displaced(after: &str) -> Result<Vec<String>, String> {
 fn is_explained(old: &str, new: &str, displaced: &[String]) -> bool {
     let kept =
         displaced.iter().filter(|value| !value.is_empty()).fold(old.to_owned(), |line, value| line.replace(value, ""));
-    let is_ours = ["schedpatch", "terminationMessagePolicy", "dnsPolicy", "--v=4", "--bind-address=0.0.0.0"]
-        .iter()
-        .any(|mark| new.contains(mark));
+    let is_ours =
+        ["schedpatch", "terminationMessagePolicy", "dnsPolicy", "--v=4", "--bind-address=0.0.0.0", "registry.example"]
+            .iter()
+            .any(|mark| new.contains(mark));
     let mut rest = new.bytes();
     let survives = kept.bytes().all(|byte| rest.any(|other| other == byte));
     !old.trim().is_empty() && survives && (is_ours || kept != old)
