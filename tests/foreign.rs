@@ -185,6 +185,8 @@ fn a_wish_for_a_flag_that_stands_twice_or_in_two_words_is_undone_at_its_own_plac
         "    - --v=4\n    - --v=2\n",
         "    - --v=2\n    - --v=4\n",
         "    - --leader-elect\n",
+        "    - -v\n    - \"2\"\n",
+        "    - -v=2\n",
     ] {
         let before = swap(&original(), flags, own);
         let mut wish = wanted("0123456789ab", 1);

@@ -179,9 +179,12 @@ func step(v any, segment string) (child any, index int) {
 		if m, ok := item.(object); ok && m["name"] == segment {
 			return item, i
 		}
-		if word, ok := item.(string); ok && (word == segment || strings.HasPrefix(word, segment+"=")) {
+		// -v and --v are one flag
+		word, _ := item.(string)
+		flag, name := strings.TrimLeft(word, "-"), strings.TrimLeft(segment, "-")
+		if strings.HasPrefix(word, "-") && (flag == name || strings.HasPrefix(flag, name+"=")) {
 			index = i
-			if word == segment {
+			if flag == name {
 				index = i + 1
 			}
 		}

@@ -88,7 +88,9 @@ fn named_item(items: &[Node<'_>], name: &str, placed: Option<&str>) -> Option<us
         return by_name;
     }
     let flags = items.iter().enumerate().filter(|(_, item)| item.text().is_some_and(|word| is_flag(word, name)));
-    let values: Vec<usize> = flags.map(|(index, item)| index + usize::from(item.text() == Some(name))).collect();
+    // a flag without a value of its own has it in the next word
+    let in_two_words = |item: &Node<'_>| item.text().and_then(flags::split).is_some_and(|(_, value)| value.is_none());
+    let values: Vec<usize> = flags.map(|(index, item)| index + usize::from(in_two_words(item))).collect();
     let holds_placed = |index: &&usize| placed.is_some() && items.get(**index).and_then(Node::text) == placed;
     values.iter().rev().find(holds_placed).or_else(|| values.last()).copied()
 }
