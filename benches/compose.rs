@@ -23,8 +23,9 @@ const COUNTS: [usize; 4] = [10, 50, 100, 200];
 /// What 50 sources of 20 KB shall take one day. Reading each of them with two YAML readers and proving the result costs
 /// more than that; the figure is printed, and what is held is that it grows with the input and not faster.
 const GOAL: Duration = Duration::from_millis(50);
-/// How much more a source may cost among 200 than among 50, in percent.
-const GROWTH: u128 = 130;
+/// How much more a source may cost among 200 than among 50, in percent: quadratic growth would be 400, and time on a
+/// shared machine is no better ruler than this.
+const GROWTH: u128 = 200;
 const RUNS: usize = 7;
 
 const MANIFEST: &str = "apiVersion: v1
