@@ -166,6 +166,10 @@ impl<'a> Builder<'a> {
 
     fn no_duplicate_keys(&self, node: &Node<'a>) -> Result<(), Refusal> {
         let entries = node.entries();
+        if let Some(entry) = entries.iter().find(|entry| matches!(entry.key.kind, Kind::List(_) | Kind::Map(_))) {
+            let message = "a list or mapping stands as a key, which the kubelet's reader cannot read";
+            return Err(self.refuse(Rule::NotYaml, entry.key.span.start, message));
+        }
         let duplicate = if entries.len() <= SMALL_MAPPING {
             entries.iter().enumerate().find(|(index, entry)| {
                 let key = entry.key.text();
