@@ -37,12 +37,17 @@ type object = map[string]any
 func main() {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 64<<20)
-	judged, wrong := 0, 0
+	judged, wrong, unreadable := 0, 0, 0
 	for lines.Scan() {
 		var e edit
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			fmt.Fprintln(os.Stderr, "not a sample:", err)
 			os.Exit(2)
+		}
+		// what the kubelet cannot run says nothing about our edit of it
+		if err := yaml.Unmarshal([]byte(e.Before), &object{}); err != nil {
+			unreadable++
+			continue
 		}
 		judged++
 		if err := judge(e); err != nil {
@@ -54,7 +59,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	fmt.Printf("%d edits judged by the kubelet's reader, %d wrong\n", judged, wrong)
+	fmt.Printf("%d edits judged by the kubelet's reader, %d wrong; %d originals that it cannot read\n", judged, wrong, unreadable)
 	if wrong > 0 || judged == 0 {
 		os.Exit(1)
 	}
