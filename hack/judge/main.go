@@ -184,12 +184,12 @@ func step(v any, segment string) (child any, index int) {
 		if m, ok := item.(object); ok && m["name"] == segment {
 			return item, i
 		}
-		// -v and --v are one flag
 		word, _ := item.(string)
-		flag, name := strings.TrimLeft(word, "-"), strings.TrimLeft(segment, "-")
-		if strings.HasPrefix(word, "-") && (flag == name || strings.HasPrefix(flag, name+"=")) {
+		flag, _, hasValue := strings.Cut(word, "=")
+		// -v and --v are one flag; -config and --config are not
+		if short := strings.TrimPrefix(segment, "-"); flag == segment || len(short) == 2 && flag == short {
 			index = i
-			if flag == name {
+			if !hasValue {
 				index = i + 1
 			}
 		}
