@@ -21,6 +21,8 @@ pub struct Settings {
     pub wishes: Wishes,
     /// Rules of the lint that a person insists on breaking
     pub accept: Vec<String>,
+    /// Try a revision again that failed here
+    pub retry: bool,
 }
 
 /// What amounts to root on the node, and so comes from flags alone, never from a source.

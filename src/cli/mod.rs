@@ -1,12 +1,22 @@
 //! The command line: flags into settings, results onto standard output, an exit code for scripts.
 
+mod apply;
+mod args;
+mod output;
 mod plan;
+mod restore;
+mod status;
+mod write;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::settings::Settings;
+
+/// Exit code for wrong usage, as clap has it.
+const USAGE: u8 = 2;
 
 /// Puts your scheduler configuration into the kube-scheduler that a cluster already runs.
 #[derive(Debug, Parser)]
@@ -19,13 +29,43 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Plan(plan::Args),
+    Apply(apply::Args),
+    Restore(restore::Args),
+    Status(status::Args),
 }
 
 impl Cli {
-    /// Runs the command. 0: done, 1: failed, 2: wrong usage (by clap), 3: `--check` found changes.
+    /// Runs the command. 0: done, 1: failed, 2: wrong usage, 3: found something that is not settled.
     pub fn run(self) -> ExitCode {
+        if let Err(error) = self.check() {
+            let _ = error.print();
+            return ExitCode::from(USAGE);
+        }
         match self.command {
             Command::Plan(args) => args.run(),
+            Command::Apply(args) => args.run(),
+            Command::Restore(args) => args.run(),
+            Command::Status(args) => args.run(),
+        }
+    }
+
+    /// What clap cannot express.
+    fn check(&self) -> Result<(), clap::Error> {
+        let wrong = |name: &str, kind: ErrorKind, message: &str| {
+            let mut command = Self::command();
+            let command = command.find_subcommand_mut(name).map(std::mem::take).unwrap_or_default();
+            Err(command.bin_name(format!("schedpatch {name}")).error(kind, message))
+        };
+        let nothing = "nothing is asked for: give --source DIR, or one of the flags that begin with --scheduler-";
+        match &self.command {
+            Command::Plan(args) if args.is_empty() => wrong("plan", ErrorKind::MissingRequiredArgument, nothing),
+            Command::Apply(args) if args.is_empty() => wrong("apply", ErrorKind::MissingRequiredArgument, nothing),
+            Command::Restore(args) if args.contradicts_itself() => wrong(
+                "restore",
+                ErrorKind::ArgumentConflict,
+                "--purge leaves nothing to go back to: use it without --to",
+            ),
+            _ => Ok(()),
         }
     }
 }
@@ -33,9 +73,12 @@ impl Cli {
 /// The settings that the flags of `schedpatch plan` give.
 pub fn plan_settings(flags: &[String]) -> Result<Settings, clap::Error> {
     let words = ["schedpatch", "plan"].into_iter().chain(flags.iter().map(String::as_str));
-    Cli::try_parse_from(words).map(|cli| match cli.command {
-        Command::Plan(args) => args.settings(),
-    })
+    let cli = Cli::try_parse_from(words)?;
+    cli.check()?;
+    match cli.command {
+        Command::Plan(args) => Ok(args.settings()),
+        _ => Err(clap::Error::new(ErrorKind::InvalidSubcommand)),
+    }
 }
 
 #[cfg(test)]

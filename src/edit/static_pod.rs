@@ -285,7 +285,7 @@ impl Patch<'_, '_> {
         let metadata = vec![Seg::Key("metadata".into())];
         let uid = self.tree.root.get("metadata").and_then(|metadata| metadata.get("uid"));
         if let Some(uid) = uid.filter(|uid| !uid.is_null()).and_then(Node::text).filter(|uid| !uid.is_empty()) {
-            let ours = new_uid(uid, wanted);
+            let ours = new_uid(uid, &wanted.revision, wanted.generation);
             self.scalar(&metadata, &["metadata"], "uid", &ours)?;
         }
         let mut annotations = metadata.clone();
@@ -306,9 +306,9 @@ impl Patch<'_, '_> {
 }
 
 /// Another uid for every commit: with a fixed one the kubelet does not see that anything changed.
-fn new_uid(old: &str, wanted: &Wanted) -> String {
-    let generation = wanted.generation.to_string();
-    let parts = [old, &wanted.revision, &generation].map(str::as_bytes);
+pub(crate) fn new_uid(old: &str, revision: &str, generation: u64) -> String {
+    let generation = generation.to_string();
+    let parts = [old, revision, &generation].map(str::as_bytes);
     let mut uid = Digest::of_parts(parts).to_string();
     uid.truncate(UID_DIGITS);
     uid

@@ -1,5 +1,6 @@
 //! The kubelet's manifest directory as the kubelet sees it: every file whose name does not begin with a dot.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 
 use super::host::{self, HostRoot};
 use crate::finding::Finding;
+use crate::journal::unfinished;
 
 /// One file of a manifest directory.
 #[derive(Clone, Debug)]
@@ -19,6 +21,8 @@ pub struct ManifestFile {
     pub mode: u32,
     /// Whether it is a link to a file elsewhere
     pub is_link: bool,
+    /// Whether a killed run left its unfinished copy beside it
+    pub has_leftover: bool,
 }
 
 impl ManifestFile {
@@ -46,12 +50,14 @@ pub(super) fn read_dir(root: &HostRoot, dir: &str) -> Result<Option<Vec<Manifest
         }
         Err(error) => return Err(unreadable(error)),
     };
-    let mut files = Vec::new();
+    let mut files: Vec<ManifestFile> = Vec::new();
+    let mut hidden = BTreeSet::new();
     for entry in entries {
         let entry = entry.map_err(unreadable)?;
         let name = entry.file_name();
         let shown = name.to_string_lossy();
         if shown.starts_with('.') {
+            hidden.insert(shown.into_owned());
             continue;
         }
         let path = format!("{}/{shown}", dir.trim_end_matches('/'));
@@ -59,6 +65,9 @@ pub(super) fn read_dir(root: &HostRoot, dir: &str) -> Result<Option<Vec<Manifest
         // a link is resolved as the host would; anything else is opened as it is, whatever its name is made of
         let real = if is_link { root.resolve(&path) } else { Ok(entry.path()) };
         files.extend(read_file(path, real, is_link));
+    }
+    for file in &mut files {
+        file.has_leftover = file.path.rsplit('/').next().is_some_and(|name| hidden.contains(&unfinished(name)));
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(Some(files))
@@ -73,5 +82,5 @@ fn read_file(path: String, real: io::Result<PathBuf>, is_link: bool) -> Option<M
     let mode = metadata.map_or(0, |metadata| metadata.permissions().mode() & 0o7777);
     let text = real.and_then(|real| host::read_small_file(&real)).map_err(|error| error.to_string());
     let text = text.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned()));
-    Some(ManifestFile { path, text, mode, is_link })
+    Some(ManifestFile { path, text, mode, is_link, has_leftover: false })
 }

@@ -6,6 +6,8 @@ mod sources;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
 
 pub use host::HostRoot;
 pub use manifests::ManifestFile;
@@ -82,6 +84,12 @@ impl HostFacts {
         self.given_dir.as_deref()
     }
 
+    /// Whether a killed run left its unfinished copy of this manifest behind.
+    pub fn has_leftover(&self, manifest: &str) -> bool {
+        let mut files = self.manifests.values().flatten().flatten().flatten();
+        files.any(|file| file.path == manifest && file.has_leftover)
+    }
+
     /// Every manifest directory that was looked at.
     pub fn manifest_dirs(&self) -> impl Iterator<Item = &str> {
         self.manifests.keys().map(String::as_str)
@@ -91,11 +99,7 @@ impl HostFacts {
 /// Looks at the host and at the sources.
 pub fn take_snapshot(settings: &Settings) -> Result<Snapshot, Finding> {
     let root = HostRoot::new(&settings.host_root);
-    root.resolve("/").and_then(std::fs::read_dir).map_err(|error| {
-        let message = format!("cannot read the host root: {error}");
-        Finding::error("host-root", message, "give the host's root directory with --host-root DIR")
-            .in_file(settings.host_root.display().to_string())
-    })?;
+    root.resolve("/").and_then(std::fs::read_dir).map_err(|error| no_host_root(&settings.host_root, &error))?;
     let mut facts = HostFacts { given_dir: settings.manifest_dir(), ..HostFacts::default() };
     for marker in platform::ALL.iter().flat_map(|platform| platform.markers) {
         match marker {
@@ -120,6 +124,13 @@ pub fn take_snapshot(settings: &Settings) -> Result<Snapshot, Finding> {
     let mounts = settings.wishes.mounts.iter().map(|path| find_mount(&root, path)).collect::<Result<_, _>>()?;
     let sources = settings.sources.iter().map(|dir| sources::read(dir)).collect::<Result<_, _>>()?;
     Ok(Snapshot { facts, sources, state: state::read(&root, &settings.state_dir)?, bases, mounts })
+}
+
+/// The host's root cannot be used.
+pub(crate) fn no_host_root(root: &Path, error: &io::Error) -> Finding {
+    let message = format!("cannot read the host root: {error}");
+    let way_out = "give the host's root directory with --host-root DIR";
+    Finding::error("host-root", message, way_out).in_file(root.display().to_string())
 }
 
 /// Reads the configuration files that the schedulers' own flags name, through the mounts of their containers.

@@ -1,65 +1,111 @@
-//! Our own directory on the host: the generation so far, and which revision files are there already.
+//! Our own directory on the host: the journal, the texts it names, the revisions that are there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-
-use serde::Deserialize;
+use std::path::Path;
 
 use super::host::{self, HostRoot};
 use crate::finding::Finding;
+use crate::journal::{Journal, REVISIONS_DIR, STATE_FILE, TEXTS_DIR, is_unfinished};
 use crate::revision::Digest;
 
 /// What the state directory says.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// The last generation that was committed here
-    pub generation: u64,
-    /// Digest of every file under `revisions/`, by its path on the host
+    /// What we did before; as if nothing, where it cannot be read
+    pub journal: Journal,
+    /// Why the journal cannot be read
+    pub damaged: Option<Finding>,
+    /// Texts that are there and complete
+    pub texts: BTreeMap<Digest, Vec<u8>>,
+    /// Names of all files in their directory, complete or not
+    pub text_names: BTreeSet<String>,
+    /// Names of the revisions
+    pub revisions: BTreeSet<String>,
+    /// Digest of every file of a revision, by its path on the host
     pub revision_files: BTreeMap<String, Digest>,
-}
-
-#[derive(Deserialize)]
-struct Journal {
-    generation: u64,
+    /// Unfinished files that a killed run left behind
+    pub leftovers: Vec<String>,
 }
 
 /// Reads the state directory; one that is not there says nothing.
 pub(super) fn read(root: &HostRoot, dir: &str) -> Result<State, Finding> {
-    let journal_path = format!("{dir}/state.json");
-    let failed = |path: &str, why: String| {
-        let way_out = "mend or remove it; without it the generation is read from the manifest";
-        Finding::error("state", format!("cannot read the state: {why}"), way_out).in_file(path)
+    let unreadable = |error: io::Error| {
+        Finding::error("state", format!("cannot read our own directory: {error}"), "run as root, or mend it")
+            .in_file(dir)
     };
-    let generation = match host::read_small(root, &journal_path) {
-        Ok(bytes) => {
-            let journal: Journal =
-                serde_json::from_slice(&bytes).map_err(|error| failed(&journal_path, error.to_string()))?;
-            journal.generation
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-        Err(error) => return Err(failed(&journal_path, error.to_string())),
+    let mut state = State::default();
+    let here = match root.resolve(dir) {
+        Ok(here) => here,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(state),
+        Err(error) => return Err(unreadable(error)),
     };
-    let revisions = format!("{dir}/revisions");
-    let revision_files = read_revisions(root, &revisions).map_err(|error| failed(&revisions, error.to_string()))?;
-    Ok(State { generation, revision_files })
+    match host::read_small_file(&here.join(STATE_FILE)).map(|bytes| Journal::from_json(&bytes)) {
+        Ok(Ok(journal)) => state.journal = journal,
+        Ok(Err(why)) => state.damaged = Some(damaged(dir, &why)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => state.damaged = Some(damaged(dir, &error.to_string())),
+    }
+    state.read_files(&here, dir).map_err(unreadable)?;
+    Ok(state)
 }
 
-fn read_revisions(root: &HostRoot, dir: &str) -> io::Result<BTreeMap<String, Digest>> {
-    let mut files = BTreeMap::new();
-    let Ok(real) = root.resolve(dir) else { return Ok(files) };
-    for revision in fs::read_dir(real)? {
-        let revision = revision?;
-        if !revision.file_type()?.is_dir() {
-            continue;
+impl State {
+    fn read_files(&mut self, here: &Path, dir: &str) -> io::Result<()> {
+        for (name, _) in entries(here)? {
+            self.note_leftover(dir, &name);
         }
-        for file in fs::read_dir(revision.path())? {
-            let file = file?;
-            if file.file_type()?.is_file() {
-                let path = format!("{dir}/{}/{}", revision.file_name().display(), file.file_name().display());
-                files.insert(path, Digest::of_bytes(&host::read_small_file(&file.path())?));
+        let texts = here.join(TEXTS_DIR);
+        for (name, _) in entries(&texts)? {
+            if self.note_leftover(&format!("{dir}/{TEXTS_DIR}"), &name) {
+                continue;
             }
+            let content = host::read_small_file(&texts.join(&name))?;
+            let digest = Digest::of_bytes(&content);
+            if digest.to_string() == name {
+                self.texts.insert(digest, content);
+            }
+            self.text_names.insert(name);
         }
+        let revisions = here.join(REVISIONS_DIR);
+        for (revision, is_dir) in entries(&revisions)? {
+            if !is_dir {
+                continue;
+            }
+            let shown = format!("{dir}/{REVISIONS_DIR}/{revision}");
+            for (name, is_dir) in entries(&revisions.join(&revision))? {
+                if !self.note_leftover(&shown, &name) && !is_dir {
+                    let content = host::read_small_file(&revisions.join(&revision).join(&name))?;
+                    self.revision_files.insert(format!("{shown}/{name}"), Digest::of_bytes(&content));
+                }
+            }
+            self.revisions.insert(revision);
+        }
+        Ok(())
     }
-    Ok(files)
+
+    fn note_leftover(&mut self, dir: &str, name: &str) -> bool {
+        let is_leftover = is_unfinished(name);
+        if is_leftover {
+            self.leftovers.push(format!("{dir}/{name}"));
+        }
+        is_leftover
+    }
+}
+
+/// Names in a directory, and whether each is a directory itself; nothing for one that is not there.
+fn entries(dir: &Path) -> io::Result<Vec<(String, bool)>> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let name =
+        |entry: fs::DirEntry| Ok((entry.file_name().to_string_lossy().into_owned(), entry.file_type()?.is_dir()));
+    entries.map(|entry| name(entry?)).collect()
+}
+
+fn damaged(dir: &str, why: &str) -> Finding {
+    let way_out = "remove it: what matters stands in the manifest itself (docs/undo-by-hand.md)";
+    Finding::error("state", format!("cannot read the state: {why}"), way_out).in_file(format!("{dir}/{STATE_FILE}"))
 }

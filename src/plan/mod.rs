@@ -4,14 +4,16 @@ mod diff;
 mod json;
 mod show;
 mod target;
+mod undo;
 
 use std::collections::BTreeMap;
 
-pub use show::{Colour, show};
+pub use show::{Colour, show, show_findings};
 
 use crate::compose::{self, Composed, KnownVersion, Origin};
-use crate::edit::{self, Refusal, Rule, Wanted};
+use crate::edit::{self, Ours, Refusal, Wanted};
 use crate::finding::{Finding, Level};
+use crate::journal::REVISIONS_DIR;
 use crate::observe::{ManifestFile, Snapshot};
 use crate::platform::{self, Detected, Target as Place};
 use crate::revision::{Digest, revision};
@@ -27,6 +29,8 @@ pub enum Direction {
     Apply,
     /// Back to the target without ours
     Restore,
+    /// Back to what was last proven to run
+    LastGood,
 }
 
 /// What must change, or why nothing can be said. Errors are among the findings; a plan with errors has no steps.
@@ -50,6 +54,21 @@ pub struct Plan {
     pub origins: Vec<Origin>,
     /// What to do, in order
     pub steps: Vec<Step>,
+    /// The file that it is about, as it is now
+    pub target: Option<TargetNow>,
+    /// The target's text without ours, where the target is to be replaced
+    pub original: Option<String>,
+}
+
+/// The target as it was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetNow {
+    /// Its path on the host
+    pub path: String,
+    /// Digest of its text
+    pub digest: Digest,
+    /// Our marks in it
+    pub ours: Option<Ours>,
 }
 
 /// What a step does.
@@ -82,6 +101,11 @@ impl Plan {
     /// A plan that only says what went wrong.
     pub fn failed(findings: Vec<Finding>) -> Self {
         Self { findings, ..Self::default() }
+    }
+
+    /// The step that replaces the target, if there is one.
+    pub fn commit(&self) -> Option<&Step> {
+        self.steps.iter().find(|step| step.kind == StepKind::ReplaceTarget)
     }
 
     /// Whether an error is among the findings.
@@ -118,15 +142,21 @@ fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: D
     let files = snapshot.facts.manifests_in(dir).map_err(one)?.ok_or_else(|| one(target::no_dir(dir)))?;
     let chosen = target::choose(files, settings.target.as_deref(), dir).map_err(one)?;
     plan.findings.extend(chosen.warnings.iter().cloned());
+    let digest = Digest::of_bytes(chosen.text.as_bytes());
+    plan.target = Some(TargetNow { path: chosen.file.path.clone(), digest, ours: chosen.pod.ours.clone() });
+    let state = &snapshot.state;
+    undo::judge_state(plan, state, direction, &chosen.file.path).map_err(one)?;
     let in_target = |refusal: Refusal| one(Finding::from(refusal).in_file(chosen.file.path.clone()));
     match direction {
-        Direction::Restore => restore(plan, chosen.file, chosen.text).map_err(in_target),
+        Direction::Restore => undo::restore(plan, state, &chosen).map_err(in_target),
+        Direction::LastGood => undo::back(plan, state, &settings.state_dir, &chosen).map_err(in_target),
         Direction::Apply => {
             let Some(composed) = compose_for(plan, snapshot, settings, &chosen)? else {
                 plan.findings.push(nothing_wanted());
                 return Ok(());
             };
-            apply(plan, snapshot, settings, &chosen, composed).map_err(in_target)
+            apply(plan, snapshot, settings, &chosen, composed).map_err(in_target)?;
+            undo::judge_revision(plan, state, settings.retry).map_err(one)
         }
     }
 }
@@ -165,7 +195,7 @@ fn apply(
     composed: Composed,
 ) -> Result<(), Refusal> {
     let revision = revision(&composed.files, &settings.wishes);
-    let config_dir = format!("{}/revisions/{revision}", settings.state_dir.trim_end_matches('/'));
+    let config_dir = format!("{}/{REVISIONS_DIR}/{revision}", settings.state_dir.trim_end_matches('/'));
     let files = composed.expanded(&config_dir);
     let Wishes { image, dns_policy, args, .. } = settings.wishes.clone();
     let mounts = snapshot.mounts.clone();
@@ -177,14 +207,14 @@ fn apply(
         Some(ours) => edit::patch(chosen.text, &wanted(ours.generation))?.prove()? == chosen.text,
         None => false,
     };
-    let standing = ours.map_or(0, |ours| ours.generation);
-    let next = standing.max(snapshot.state.generation).checked_add(1).ok_or_else(|| {
-        Refusal::new(Rule::Generation, "the generation is the largest number there is and cannot be raised")
-    })?;
-    let generation = if unchanged { standing } else { next };
+    let generation = match ours {
+        Some(ours) if unchanged => ours.generation,
+        _ => plan.next_generation(snapshot.state.journal.generation)?,
+    };
     plan.steps = revision_steps(files, &wanted(0).config_dir, &snapshot.state.revision_files);
     if !unchanged {
         let after = edit::patch(chosen.text, &wanted(generation))?.prove()?;
+        plan.original = Some(undo::original(&snapshot.state, chosen.text)?);
         plan.steps.push(replace_target(chosen.file, chosen.text, after, why(&revision, &settings.wishes)));
     }
     plan.revision = Some(revision);
@@ -198,18 +228,6 @@ fn apply(
 fn why(revision: &str, wishes: &Wishes) -> String {
     let image = wishes.image.as_ref().map_or_else(String::new, |image| format!(", from the image {image}"));
     format!("the scheduler shall run revision {revision}{image}")
-}
-
-fn restore(plan: &mut Plan, file: &ManifestFile, text: &str) -> Result<(), Refusal> {
-    let after = edit::unpatch(text)?.prove()?;
-    if after == text {
-        let finding =
-            Finding::info("nothing-to-restore", "the manifest carries nothing of schedpatch", "nothing to do");
-        plan.findings.push(finding.in_file(file.path.clone()));
-    } else {
-        plan.steps.push(replace_target(file, text, after, "takes out what schedpatch put in".to_owned()));
-    }
-    Ok(())
 }
 
 fn replace_target(file: &ManifestFile, before: &str, after: String, why: String) -> Step {

@@ -37,6 +37,15 @@ pub fn show(plan: &Plan, colour: Colour) -> String {
     out
 }
 
+/// Findings alone, as text.
+pub fn show_findings(findings: &[Finding], colour: Colour) -> String {
+    let mut out = String::new();
+    for finding in findings {
+        let _ = write_finding(&mut out, finding, colour);
+    }
+    out
+}
+
 /// Text of files and names, safe for a terminal.
 fn visible(text: &str) -> String {
     let show = |c: char| if c.is_control() && c != '\t' { c.escape_default().to_string() } else { c.to_string() };

@@ -1,0 +1,125 @@
+//! One writer at a time: agent and command line never write together. Without a [`Lock`] there is no writing.
+
+use std::fs::TryLockError;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::thread;
+use std::time::Duration;
+
+use super::dir::{Dir, Root};
+use super::door::{Door, NewFile};
+use super::error::{ApplyError, while_trying_to};
+use super::replace::write_all;
+use crate::stamp::Stamp;
+
+pub(super) const LOCK_FILE: &str = "lock";
+
+/// The holder's line has a fixed length, so that writing it needs no truncation before.
+const LINE_LENGTH: usize = 159;
+
+const PAUSE: Duration = Duration::from_millis(50);
+
+const OUR_DIR_MODE: u32 = 0o755;
+
+/// Our directory on the host, locked for as long as this lives.
+#[derive(Debug)]
+pub struct Lock {
+    pub(super) state: Dir,
+    _file: NewFile,
+}
+
+/// Who wants the lock, and how long it may take.
+#[derive(Clone, Debug)]
+pub struct Claim<'a> {
+    /// Our directory on the host
+    pub state_dir: &'a str,
+    /// What is being done, for others who wait
+    pub command: &'a str,
+    /// Since when
+    pub now: Stamp,
+    /// How long to wait
+    pub timeout: Duration,
+}
+
+impl Lock {
+    /// Waits for the lock. `waiting` is told once who holds it.
+    pub fn take(
+        door: &dyn Door,
+        root: &Root,
+        claim: &Claim<'_>,
+        waiting: &mut dyn FnMut(&str),
+    ) -> Result<Self, ApplyError> {
+        let mut waited = Duration::ZERO;
+        loop {
+            let state = our_dir(door, root, claim.state_dir)?;
+            state.refuse_if_others_may_write()?;
+            let path = state.path_of(LOCK_FILE);
+            let file = while_trying_to("open", &path, door.open_lock(&state, LOCK_FILE))?;
+            match file.file().try_lock() {
+                Ok(()) if is_still_there(&state, &file) => {
+                    let line = format!("{:LINE_LENGTH$.LINE_LENGTH$}\n", who(claim));
+                    while_trying_to("write", path, write_all(door, &file, line.as_bytes()))?;
+                    return Ok(Self { state, _file: file });
+                }
+                // its file was removed with all else of ours while we waited: make it anew
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    let holder = holder(file.file());
+                    if waited >= claim.timeout {
+                        return Err(ApplyError::Locked { path, holder });
+                    }
+                    if waited.is_zero() {
+                        waiting(&holder);
+                    }
+                    thread::sleep(PAUSE);
+                    waited += PAUSE;
+                }
+                Err(TryLockError::Error(error)) => return while_trying_to("lock", path, Err(error)),
+            }
+        }
+    }
+}
+
+/// Opens our directory, which is made where it is missing, with all above it.
+fn our_dir(door: &dyn Door, root: &Root, path: &str) -> Result<Dir, ApplyError> {
+    match root.dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        dir => return while_trying_to("open", path, dir),
+    }
+    let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let above =
+        if above.is_empty() { while_trying_to("open", "/", root.dir("/"))? } else { our_dir(door, root, above)? };
+    let dir = made_dir(door, &above, name)?;
+    while_trying_to("sync", above.path(), door.sync_dir(&above))?;
+    Ok(dir)
+}
+
+/// Makes a directory that everybody may read, whatever the umask says: a scheduler may run as another user.
+pub(super) fn made_dir(door: &dyn Door, above: &Dir, name: &str) -> Result<Dir, ApplyError> {
+    let path = above.path_of(name);
+    while_trying_to("make the directory", &path, door.make_dir(above, name))?;
+    let dir = while_trying_to("open", &path, above.dir(name))?;
+    let mode = while_trying_to("look at", &path, dir.stat())?.st_mode;
+    if mode & OUR_DIR_MODE != OUR_DIR_MODE {
+        while_trying_to("set the mode of", &path, door.set_dir_mode(&dir, OUR_DIR_MODE))?;
+    }
+    Ok(dir)
+}
+
+fn is_still_there(state: &Dir, file: &NewFile) -> bool {
+    let inode = |file: &std::fs::File| file.metadata().map(|metadata| (metadata.dev(), metadata.ino())).ok();
+    state.open(LOCK_FILE).is_ok_and(|there| inode(&there).is_some() && inode(&there) == inode(file.file()))
+}
+
+fn who(claim: &Claim<'_>) -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let (command, id, now) = (claim.command, std::process::id(), claim.now);
+    format!("schedpatch {command}, process {id} on {}, since {now}", host.trim())
+}
+
+fn holder(mut file: &std::fs::File) -> String {
+    let mut line = String::new();
+    let read = file.by_ref().take(LINE_LENGTH as u64).read_to_string(&mut line);
+    let line = line.trim();
+    if read.is_err() || line.is_empty() { "it does not say who it is".to_owned() } else { line.to_owned() }
+}

@@ -1,0 +1,140 @@
+//! A file gets new content in one instant: whoever looks sees the old content or the new one, whole.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use nix::errno::Errno;
+
+use super::dir::Dir;
+use super::door::{Door, NewFile};
+use super::error::{ApplyError, while_trying_to};
+use crate::journal::unfinished;
+
+/// What else makes up a file for those who check access to it: the label of SELinux, and access lists.
+const LABELS: [&str; 2] = ["security.selinux", "system.posix_acl_access"];
+
+/// Longer ones are not for files like ours.
+const MAX_LABEL_BYTES: usize = 4096;
+
+/// The permission bits of a mode.
+pub(super) const MODE_BITS: u32 = 0o7777;
+
+/// What a file looks like from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Look {
+    mode: u32,
+    owner: Option<(u32, u32)>,
+    labels: Vec<(&'static str, Vec<u8>)>,
+}
+
+impl Look {
+    /// A file of our own.
+    pub fn plain(mode: u32) -> Self {
+        Self { mode, owner: None, labels: Vec::new() }
+    }
+
+    /// That of a file which is there.
+    pub fn of(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        let labels = LABELS.into_iter().filter_map(|name| label(file, name).transpose());
+        let labels = labels.collect::<io::Result<_>>()?;
+        Ok(Self { mode: metadata.mode() & MODE_BITS, owner: Some((metadata.uid(), metadata.gid())), labels })
+    }
+}
+
+/// A complete file that waits for its name.
+#[derive(Debug)]
+pub(super) struct Staged<'a> {
+    door: &'a dyn Door,
+    dir: &'a Dir,
+    name: String,
+}
+
+impl std::fmt::Debug for dyn Door + '_ {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Door")
+    }
+}
+
+/// Writes the content beside the file's place and waits until the disk has it.
+pub(super) fn stage<'a>(
+    door: &'a dyn Door,
+    dir: &'a Dir,
+    name: &str,
+    content: &[u8],
+    look: &Look,
+) -> Result<Staged<'a>, ApplyError> {
+    let staged = Staged { door, dir, name: name.to_owned() };
+    let temp = unfinished(name);
+    let file = match door.create(dir, &temp) {
+        Err(error) if error.raw_os_error() == Some(Errno::EEXIST as i32) => {
+            // left over from a killed run: we hold the lock, so nobody is writing it
+            while_trying_to("remove", dir.path_of(&temp), door.remove_file(dir, &temp))?;
+            door.create(dir, &temp)
+        }
+        made => made,
+    };
+    let file = while_trying_to("create", dir.path_of(&temp), file)?;
+    match fill(door, &file, content, look) {
+        Ok(()) => Ok(staged),
+        Err(error) => {
+            staged.drop_it();
+            Err(error)
+        }
+    }
+}
+
+fn fill(door: &dyn Door, file: &NewFile, content: &[u8], look: &Look) -> Result<(), ApplyError> {
+    let path = file.path();
+    while_trying_to("write", path, write_all(door, file, content))?;
+    let fresh = while_trying_to("look at", path, Look::of(file.file()))?;
+    if let Some((user, group)) = look.owner.filter(|owner| Some(*owner) != fresh.owner) {
+        while_trying_to("give its owner to", path, door.set_owner(file, user, group))?;
+    }
+    if look.mode != fresh.mode {
+        while_trying_to("set the mode of", path, door.set_mode(file, look.mode))?;
+    }
+    for (name, value) in look.labels.iter().filter(|label| !fresh.labels.contains(label)) {
+        while_trying_to("label", path, door.set_label(file, name, value))?;
+    }
+    // a failed sync is final: the system may forget what it could not write, so the file is dropped, not synced again
+    while_trying_to("sync", path, door.sync(file))
+}
+
+pub(super) fn write_all(door: &dyn Door, file: &NewFile, mut content: &[u8]) -> io::Result<()> {
+    while !content.is_empty() {
+        match door.write(file, content) {
+            Ok(0) => return Err(Errno::ENOSPC.into()),
+            Ok(written) => content = content.get(written..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+impl Staged<'_> {
+    /// Gives the file its name. On the disk it has it once the directory is synced.
+    pub fn put(self) -> Result<(), ApplyError> {
+        let renamed = self.door.rename(self.dir, &unfinished(&self.name), &self.name);
+        while_trying_to("replace", self.dir.path_of(&self.name), renamed).inspect_err(|_| self.drop_it())
+    }
+
+    /// Removes it. If that fails too, the next run does it.
+    pub fn drop_it(&self) {
+        let _ = self.door.remove_file(self.dir, &unfinished(&self.name));
+    }
+}
+
+fn label(file: &File, name: &'static str) -> io::Result<Option<(&'static str, Vec<u8>)>> {
+    let mut value = vec![0; MAX_LABEL_BYTES];
+    match rustix::fs::fgetxattr(file, name, &mut value) {
+        Ok(length) => {
+            value.truncate(length);
+            Ok(Some((name, value)))
+        }
+        Err(rustix::io::Errno::NODATA | rustix::io::Errno::OPNOTSUPP) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

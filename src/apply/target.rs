@@ -1,0 +1,123 @@
+//! The one file that others read and write too: looked at with care, replaced in one rename.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+
+use nix::errno::Errno;
+use nix::fcntl::AtFlags;
+use nix::unistd::{self, AccessFlags};
+
+use super::dir::{Dir, Root};
+use super::door::Door;
+use super::error::{ApplyError, while_trying_to};
+use super::replace::{self, Look};
+use super::watch::{Slipped, Watch};
+use crate::finding::Finding;
+use crate::journal::unfinished;
+
+/// As much as the kubelet reads of a manifest.
+const MAX_BYTES: u64 = 10 * 1024 * 1024;
+
+/// The target's place.
+#[derive(Debug)]
+pub(super) struct Target {
+    dir: Dir,
+    name: String,
+}
+
+/// What stands there.
+struct Seen {
+    look: Look,
+    /// Kept open, so that not even a close comes between the last look and the rename
+    _file: File,
+}
+
+impl Target {
+    /// Finds the target's directory and refuses what must not be written.
+    pub fn open(root: &Root, path: &str) -> Result<Self, ApplyError> {
+        let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let dir = if dir.is_empty() { "/" } else { dir };
+        let dir = while_trying_to("open", dir, root.dir(dir))?;
+        dir.refuse_if_others_may_write()?;
+        let writable = unistd::faccessat(&dir, ".", AccessFlags::W_OK | AccessFlags::X_OK, AtFlags::AT_EACCESS);
+        while_trying_to("write to", dir.path(), writable.map_err(io::Error::from))?;
+        Ok(Self { dir, name: name.to_owned() })
+    }
+
+    /// Refuses a target that is not `before`, or that must not be replaced.
+    pub fn check(&self, before: &[u8]) -> Result<(), ApplyError> {
+        self.see(before).map(drop)
+    }
+
+    /// Replaces `before` by `after`; from the rename on, the kubelet sees it.
+    pub fn replace(&self, door: &dyn Door, before: &[u8], after: &[u8]) -> Result<Slipped, ApplyError> {
+        let first = self.see(before)?;
+        let staged = replace::stage(door, &self.dir, &self.name, after, &first.look)?;
+        let watch = Watch::arm(&self.dir);
+        let last = self.see(before).and_then(|last| {
+            if last.look == first.look { Ok(last) } else { Err(ApplyError::Changed { path: self.path() }) }
+        });
+        let _last = last.inspect_err(|_| staged.drop_it())?;
+        staged.put()?;
+        let slipped = watch.slipped(&unfinished(&self.name), &self.name);
+        while_trying_to("sync", self.dir.path(), door.sync_dir(&self.dir)).map_err(ApplyError::after_commit)?;
+        Ok(slipped)
+    }
+
+    /// Removes what a killed run left here.
+    pub fn sweep(&self, door: &dyn Door) -> Result<(), ApplyError> {
+        let temp = unfinished(&self.name);
+        match door.remove_file(&self.dir, &temp) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                while_trying_to("remove", self.dir.path_of(&temp), Err(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn path(&self) -> String {
+        self.dir.path_of(&self.name)
+    }
+
+    fn see(&self, before: &[u8]) -> Result<Seen, ApplyError> {
+        let refused = |rule, message: &str, way_out: &str| {
+            Err(ApplyError::Refused(Finding::error(rule, message, way_out).in_file(self.path())))
+        };
+        let changed = || ApplyError::Changed { path: self.path() };
+        let mut file = match self.dir.open(&self.name) {
+            Err(error) if error.raw_os_error() == Some(Errno::ELOOP as i32) => {
+                return refused("symlink", "the target is a symbolic link", "put the file itself there");
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(changed()),
+            file => while_trying_to("open", self.path(), file)?,
+        };
+        let metadata = while_trying_to("look at", self.path(), file.metadata())?;
+        if !metadata.is_file() {
+            return refused("not-a-file", "the target is not a regular file", "put a regular file there");
+        }
+        if metadata.nlink() > 1 {
+            let way_out =
+                "copy it with cp -p to another directory of this file system, and move that copy back over it";
+            return refused(
+                "hard-link",
+                "the target has a second name elsewhere, which would keep the old content",
+                way_out,
+            );
+        }
+        if metadata.len() > MAX_BYTES {
+            return refused(
+                "too-large",
+                "the target is larger than 10 MiB, so the kubelet does not read it",
+                "mend it",
+            );
+        }
+        let look = while_trying_to("look at", self.path(), Look::of(&file))?;
+        let mut content = Vec::with_capacity(before.len() + 1);
+        while_trying_to("read", self.path(), file.by_ref().take(MAX_BYTES + 1).read_to_end(&mut content))?;
+        if content != before {
+            return Err(changed());
+        }
+        Ok(Seen { look, _file: file })
+    }
+}

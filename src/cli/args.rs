@@ -1,0 +1,212 @@
+//! Flags that several commands share, and what may be given to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::PossibleValuesParser;
+
+use crate::compose::lint::LintRule;
+use crate::finding::Level;
+use crate::platform;
+use crate::settings::{Settings, Wishes};
+
+/// Where the host is, and what of it is meant.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct HostArgs {
+    /// Root of the host's file tree
+    #[arg(long, value_name = "DIR", default_value = "/", env = "SCHEDPATCH_HOST_ROOT")]
+    host_root: PathBuf,
+
+    /// How this host runs its scheduler
+    #[arg(long, value_name = "NAME", default_value = "auto", env = "SCHEDPATCH_PLATFORM", value_parser = platform_names())]
+    platform: String,
+
+    /// The manifest to edit, where several could be meant; the path is the host's own
+    #[arg(long, value_name = "FILE", env = "SCHEDPATCH_TARGET", value_parser = host_path, conflicts_with = "manifest_dir")]
+    target: Option<String>,
+
+    /// The kubelet's staticPodPath, where it is not the platform's usual one
+    #[arg(long, value_name = "DIR", env = "SCHEDPATCH_MANIFEST_DIR", value_parser = host_path)]
+    manifest_dir: Option<String>,
+
+    /// Directory on the host where schedpatch keeps everything of its own
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/schedpatch", env = "SCHEDPATCH_STATE_DIR", value_parser = plain_host_path)]
+    state_dir: String,
+}
+
+/// What is wanted of the scheduler.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct WantedArgs {
+    /// Directory with your KubeSchedulerConfiguration, for example a mounted ConfigMap; may be given several times
+    #[arg(long = "source", value_name = "DIR", env = "SCHEDPATCH_SOURCE")]
+    sources: Vec<PathBuf>,
+
+    /// Insist on breaking a rule of the lint (docs/lint.md); may be given several times
+    #[arg(long, value_name = "RULE", value_delimiter = ',', env = "SCHEDPATCH_ACCEPT", value_parser = lint_rules())]
+    accept: Vec<String>,
+
+    #[command(flatten)]
+    wishes: WishArgs,
+}
+
+/// How long to wait for others.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct LockArgs {
+    /// How long to wait for another schedpatch that is writing, for example 30s or 2m
+    #[arg(long, value_name = "TIME", default_value = "30s", env = "SCHEDPATCH_LOCK_TIMEOUT", value_parser = duration)]
+    pub lock_timeout: Duration,
+}
+
+impl HostArgs {
+    /// Settings with which nothing is wanted: to look, or to take out.
+    pub fn settings(self) -> Settings {
+        let Self { host_root, platform, target, manifest_dir, state_dir } = self;
+        let platform = (platform != "auto").then_some(platform);
+        let (sources, wishes, accept) = (Vec::new(), Wishes::default(), Vec::new());
+        Settings { host_root, sources, platform, target, manifest_dir, state_dir, wishes, accept, retry: false }
+    }
+}
+
+impl WantedArgs {
+    /// Whether nothing at all was asked for, which is rather a mistake than a wish.
+    pub fn is_empty(&self) -> bool {
+        let WishArgs { image, version: _, args, mounts, dns_policy } = &self.wishes;
+        self.sources.is_empty() && image.is_none() && args.is_empty() && mounts.is_empty() && dns_policy.is_none()
+    }
+
+    /// Adds what is wanted.
+    pub fn add_to(self, settings: Settings) -> Settings {
+        let Self { sources, accept, wishes } = self;
+        Settings { sources, accept, wishes: wishes.into(), ..settings }
+    }
+}
+
+/// What amounts to root on the node, and so is never taken from a source.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "What only flags may say, because it amounts to root on the node")]
+pub(super) struct WishArgs {
+    /// Another image for the scheduler
+    #[arg(long = "scheduler-image", value_name = "IMAGE", env = "SCHEDPATCH_SCHEDULER_IMAGE", value_parser = image)]
+    image: Option<String>,
+
+    /// Release of the scheduler, where the tag of its image does not tell
+    #[arg(long = "scheduler-version", value_name = "VERSION", env = "SCHEDPATCH_SCHEDULER_VERSION")]
+    version: Option<String>,
+
+    /// A further flag of the scheduler, for example v=4; may be given several times
+    #[arg(long = "scheduler-arg", value_name = "NAME=VALUE",
+        allow_hyphen_values = true, env = "SCHEDPATCH_SCHEDULER_ARG", value_parser = scheduler_arg)]
+    args: Vec<(String, String)>,
+
+    /// A further path of the host that the scheduler sees, read-only; may be given several times
+    #[arg(long = "scheduler-mount", value_name = "PATH", value_delimiter = ',', env = "SCHEDPATCH_SCHEDULER_MOUNT", value_parser = plain_host_path)]
+    mounts: Vec<String>,
+
+    /// Another DNS policy for the scheduler's pod
+    #[arg(
+        long = "scheduler-dns-policy",
+        value_name = "POLICY", env = "SCHEDPATCH_SCHEDULER_DNS_POLICY", value_parser = ["ClusterFirst", "ClusterFirstWithHostNet", "Default"])]
+    dns_policy: Option<String>,
+}
+
+impl From<WishArgs> for Wishes {
+    fn from(WishArgs { image, version, args, mounts, dns_policy }: WishArgs) -> Self {
+        // of a flag that is given twice the last counts; the order of the rest means nothing
+        let args = args.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect();
+        let mounts = mounts.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+        Self { image, version, args, mounts, dns_policy }
+    }
+}
+
+fn platform_names() -> PossibleValuesParser {
+    let names = platform::ALL.iter().map(|platform| platform.id);
+    PossibleValuesParser::new(["auto"].into_iter().chain(names))
+}
+
+fn lint_rules() -> PossibleValuesParser {
+    PossibleValuesParser::new(LintRule::ALL.iter().filter(|rule| rule.level() == Level::Error).map(|rule| rule.name()))
+}
+
+/// Flags of the scheduler that decide who it is and who may talk to it, or that are ours to set.
+const DENIED_ARGS: [&str; 13] = [
+    "config",
+    "master",
+    "cert-dir",
+    "client-ca-file",
+    "help",
+    "requestheader-client-ca-file",
+    "secure-port",
+    "version",
+    "bind-address",
+    "write-config-to",
+    "authorization-always-allow-paths",
+    "policy-config-file",
+    "policy-configmap",
+];
+
+/// `NAME=VALUE`, with or without dashes before it.
+fn scheduler_arg(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.trim_start_matches('-').split_once('=').ok_or("write NAME=VALUE")?;
+    let name = name.replace('_', "-");
+    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        return Err("the name of a flag has only letters, digits and -".to_owned());
+    }
+    if value.is_empty() || !value.bytes().all(|byte| matches!(byte, b'!'..=b'~')) {
+        return Err("the value must be printable, without blanks".to_owned());
+    }
+    if DENIED_ARGS.contains(&name.as_str()) || name.ends_with("kubeconfig") || name.starts_with("tls-") {
+        return Err(format!("{name} is not to be set this way: the target decides who the scheduler is"));
+    }
+    Ok((name, value.to_owned()))
+}
+
+/// An image that can be written anywhere without quoting.
+fn image(text: &str) -> Result<String, String> {
+    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-:@".contains(&byte));
+    if plain { Ok(text.to_owned()) } else { Err("write NAME:TAG or NAME:TAG@DIGEST".to_owned()) }
+}
+
+/// A path as the host sees it: absolute, so that it means the same wherever the host's root is mounted.
+fn host_path(text: &str) -> Result<String, String> {
+    let path = text.split('/').filter(|part| !part.is_empty()).fold(String::new(), |path, part| path + "/" + part);
+    let clean = !path.is_empty() && text.starts_with('/') && !text.split('/').any(|part| part == ".." || part == ".");
+    if clean { Ok(path) } else { Err("give an absolute path without . and ..".to_owned()) }
+}
+
+/// A path that needs no quoting in any of the files that it is written to.
+fn plain_host_path(text: &str) -> Result<String, String> {
+    let path = host_path(text)?;
+    let plain = path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte));
+    if plain { Ok(path) } else { Err("use only letters, digits, / . _ and -".to_owned()) }
+}
+
+/// A number with its unit: 500ms, 30s, 5m, 1h.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let millis = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err("write a number with its unit: 500ms, 30s, 5m or 1h".to_owned()),
+    };
+    let number: u64 = number.parse().map_err(|_| "write a number before the unit, for example 30s".to_owned())?;
+    number.checked_mul(millis).map(Duration::from_millis).ok_or_else(|| "that is too long".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_unit() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("30s"), Ok(Duration::from_secs(30)));
+        assert_eq!(duration("2h"), Ok(Duration::from_hours(2)));
+        for wrong in ["", "30", "s", "-1s", "1.5s", "1d", "99999999999999999999s", "18446744073709551615h"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What all commands print the same way.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+
+use crate::finding::Finding;
+use crate::plan::{self, Colour};
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Output {
+    /// For people
+    Text,
+    /// One document for machines, printed on errors too
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum When {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    Always,
+    Never,
+}
+
+/// Colour.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct ColorArgs {
+    /// When to colour the text
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_enum)]
+    color: When,
+}
+
+impl ColorArgs {
+    pub fn resolve(self) -> Colour {
+        let on = match self.color {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => io::stdout().is_terminal() && !no_color(),
+        };
+        if on { Colour::On } else { Colour::Off }
+    }
+}
+
+/// Prints to standard output and gives the exit code through, unless printing failed.
+pub(super) fn print(text: &str, code: ExitCode) -> ExitCode {
+    match io::stdout().write_all(text.as_bytes()) {
+        // a reader that went away (`| head`) is no failure of ours
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        _ => code,
+    }
+}
+
+/// Prints what went wrong.
+pub(super) fn fail(finding: &Finding, colour: Colour) -> ExitCode {
+    print(&plan::show_findings(std::slice::from_ref(finding), colour), ExitCode::FAILURE)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the command line is where the environment is read")]
+fn no_color() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}

@@ -1,0 +1,80 @@
+//! What the commands that write have in common: progress as it happens, and a last line.
+
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::output::{fail, print};
+use super::{apply, restore};
+use crate::apply::{Done, HostDoor, Slipped};
+use crate::finding::Finding;
+use crate::plan::{self, Colour};
+use crate::stamp::Stamp;
+use crate::tick::{self, Event, Order, Outcome, World};
+
+/// Whose last line is printed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Command {
+    Apply,
+    Restore,
+}
+
+/// Runs one pass and prints each step as it is done.
+pub(super) fn run(order: &Order<'_>, colour: Colour, command: Command) -> ExitCode {
+    let world = World { door: &HostDoor, clock: &now };
+    let outcome = tick::run(order, &world, &mut |event| {
+        print(&line(&event), ExitCode::SUCCESS);
+    });
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(finding) => return fail(&finding, colour),
+    };
+    let mut text = plan::show_findings(&outcome.plan.findings, colour);
+    if outcome.plan.has_errors() {
+        return print(&(text + "\nNothing was written.\n"), ExitCode::FAILURE);
+    }
+    text += &plan::show_findings(&slipped(&outcome), colour);
+    let last = match command {
+        Command::Apply => apply::summary(&outcome),
+        Command::Restore => restore::summary(&outcome),
+    };
+    print(&format!("{text}{last}\n"), ExitCode::SUCCESS)
+}
+
+fn line(event: &Event<'_>) -> String {
+    match event {
+        Event::Planned(plan) => {
+            let target = plan.target.as_ref().map_or("", |target| target.path.as_str());
+            format!("target      {target} ({})\n", plan.platform.unwrap_or_default())
+        }
+        Event::Waiting(holder) => format!("waiting     for another schedpatch: {holder}\n"),
+        Event::Again(path) => format!("again       {path} was changed by somebody else meanwhile\n"),
+        Event::Done(Done::Wrote(path)) => format!("wrote       {path}\n"),
+        Event::Done(Done::Replaced(path)) => format!("replaced    {path}\n"),
+        Event::Done(Done::Collected(revision)) => format!("removed     the old revision {revision}\n"),
+    }
+}
+
+/// What others did in the instant of the commit.
+fn slipped(outcome: &Outcome) -> Vec<Finding> {
+    let finding = match outcome.receipt.filter(|receipt| receipt.committed).map(|receipt| receipt.slipped) {
+        Some(Slipped::Foreign) => Finding::warning(
+            "overwritten",
+            "somebody else wrote the manifest in the instant before it was replaced, and what they wrote is lost",
+            "have them write it again: it will then be kept",
+        ),
+        Some(Slipped::Unwatched) => Finding::info(
+            "unwatched",
+            "the system gave no watch, so a change by others in the instant of the commit would not have been noticed",
+            "raise fs.inotify.max_user_instances and max_user_watches",
+        ),
+        _ => return Vec::new(),
+    };
+    let path = outcome.plan.target.as_ref().map(|target| target.path.clone()).unwrap_or_default();
+    vec![finding.in_file(path)]
+}
+
+#[expect(clippy::disallowed_methods, reason = "the command line is where the clock is read")]
+fn now() -> Stamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Stamp::from_unix(since.map_or(0, |since| since.as_secs()))
+}

@@ -1,0 +1,223 @@
+//! What we did on this host, as `state.json` keeps it. Data and what may become of it; whoever writes it is `apply`.
+//!
+//! The format is public: documented in `docs/state.md`, pinned by fixtures.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::revision::Digest;
+use crate::stamp::Stamp;
+
+/// Raised when a field changes its meaning or goes.
+const FORMAT_VERSION: u32 = 1;
+
+/// So many of the last revisions stay on the host, whatever became of them.
+const KEPT_REVISIONS: usize = 3;
+
+/// The journal's file in our directory.
+pub(crate) const STATE_FILE: &str = "state.json";
+/// The target's texts that the journal names, each under its digest.
+pub(crate) const TEXTS_DIR: &str = "texts";
+/// The revisions, each a directory.
+pub(crate) const REVISIONS_DIR: &str = "revisions";
+
+/// Ends the names of our unfinished files. They begin with a dot: the kubelet passes over those.
+const UNFINISHED: &str = ".schedpatch";
+
+/// The name under which a file is written before it is there.
+pub(crate) fn unfinished(name: &str) -> String {
+    format!(".{name}{UNFINISHED}")
+}
+
+/// Whether a name is that of an unfinished file of ours.
+pub(crate) fn is_unfinished(name: &str) -> bool {
+    name.starts_with('.') && name.ends_with(UNFINISHED) && name.len() > 1 + UNFINISHED.len()
+}
+
+/// Everything that we remember.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Journal {
+    /// Format of this file
+    pub version: u32,
+    /// The last generation that was begun here
+    #[serde(default)]
+    pub generation: u64,
+    /// The file that all of this is about
+    #[serde(default)]
+    pub target: Option<String>,
+    /// The target without ours, as it was when `current` was committed
+    #[serde(default)]
+    pub original: Option<Digest>,
+    /// What we committed last and did not take out
+    #[serde(default)]
+    pub current: Option<Commit>,
+    /// The last commit that was proven to run; none means that the original is
+    #[serde(default)]
+    pub last_good: Option<Commit>,
+    /// A commit that was begun and not noted as done
+    #[serde(default)]
+    pub in_flight: Option<InFlight>,
+    /// Revisions that failed here
+    #[serde(default)]
+    pub bad: BTreeMap<String, Bad>,
+    /// A person said: leave it alone
+    #[serde(default)]
+    pub hold: Option<Hold>,
+    /// The last revisions that were committed, newest first
+    #[serde(default)]
+    pub recent: Vec<String>,
+}
+
+/// One text of ours in the target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Commit {
+    /// Identity of what was written
+    pub revision: String,
+    /// Number of the commit
+    pub generation: u64,
+    /// The target's text, kept in `texts/`
+    pub text: Digest,
+    /// When it was committed
+    pub since: Stamp,
+}
+
+/// A commit that was begun.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InFlight {
+    /// The text that shall be replaced
+    pub from: Digest,
+    /// The text that shall stand
+    pub to: Digest,
+    /// What the commit is; none for taking ours out
+    pub commit: Option<Commit>,
+    /// The target without ours, kept in `texts/`; none for taking ours out
+    pub original: Option<Digest>,
+    /// When it was begun
+    pub since: Stamp,
+}
+
+/// Why a revision is not tried again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Bad {
+    /// In words
+    pub reason: String,
+    /// When it failed
+    pub since: Stamp,
+}
+
+/// Nothing is written until `schedpatch apply`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Hold {
+    /// What was asked for
+    pub by: String,
+    /// When
+    pub since: Stamp,
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Self {
+            version: FORMAT_VERSION,
+            generation: 0,
+            target: None,
+            original: None,
+            current: None,
+            last_good: None,
+            in_flight: None,
+            bad: BTreeMap::new(),
+            hold: None,
+            recent: Vec::new(),
+        }
+    }
+}
+
+impl Journal {
+    /// Reads `state.json`.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        let text = |error: serde_json::Error| error.to_string();
+        let Versioned { version } = serde_json::from_slice(bytes).map_err(text)?;
+        if version != FORMAT_VERSION {
+            return Err(format!("it has format {version}, and this schedpatch knows only {FORMAT_VERSION}"));
+        }
+        serde_json::from_slice(bytes).map_err(text)
+    }
+
+    /// Writes `state.json`.
+    pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
+        let mut text = serde_json::to_vec_pretty(self)?;
+        text.push(b'\n');
+        Ok(text)
+    }
+
+    /// The journal once work in flight is judged by what stands in the target: it was committed, or it was not.
+    #[must_use]
+    pub fn settled(mut self, target: Digest) -> Self {
+        match self.in_flight.take() {
+            Some(flight) if flight.to == target => self.landed(flight),
+            _ => self,
+        }
+    }
+
+    /// The journal before a commit. From here on the generation is used up, whatever happens.
+    #[must_use]
+    pub fn intending(mut self, target: &str, flight: InFlight) -> Self {
+        if let Some(commit) = &flight.commit {
+            self.generation = self.generation.max(commit.generation);
+        }
+        self.target = Some(target.to_owned());
+        self.in_flight = Some(flight);
+        self
+    }
+
+    fn landed(mut self, flight: InFlight) -> Self {
+        if let Some(commit) = flight.commit {
+            self.recent.retain(|revision| *revision != commit.revision);
+            self.recent.insert(0, commit.revision.clone());
+            self.recent.truncate(KEPT_REVISIONS);
+            self.original = flight.original;
+            self.current = Some(commit);
+        } else {
+            (self.original, self.current, self.last_good) = (None, None, None);
+        }
+        self
+    }
+
+    /// Whether the target is exactly what we committed last.
+    pub fn is_current(&self, target: Digest) -> bool {
+        self.current.as_ref().is_some_and(|commit| commit.text == target)
+    }
+
+    /// Whether what we committed last was proven to run.
+    pub fn is_proven(&self) -> bool {
+        let good = self.last_good.as_ref().map(|commit| commit.generation);
+        good.is_some() && good == self.current.as_ref().map(|commit| commit.generation)
+    }
+
+    /// The texts that must be kept.
+    pub fn texts(&self) -> BTreeSet<Digest> {
+        let flight = self.in_flight.iter().flat_map(|flight| {
+            let commit = flight.commit.as_ref().map(|commit| commit.text);
+            [flight.original, commit]
+        });
+        let commits =
+            [&self.current, &self.last_good].into_iter().map(|commit| commit.as_ref().map(|commit| commit.text));
+        commits.chain([self.original]).chain(flight).flatten().collect()
+    }
+
+    /// The revisions that must be kept.
+    pub fn revisions(&self) -> BTreeSet<&str> {
+        let flight = self.in_flight.as_ref().and_then(|flight| flight.commit.as_ref());
+        let commits = [self.current.as_ref(), self.last_good.as_ref(), flight].into_iter().flatten();
+        commits.map(|commit| &commit.revision).chain(&self.recent).map(String::as_str).collect()
+    }
+}

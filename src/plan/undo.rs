@@ -1,0 +1,124 @@
+//! The way back: the target without ours, or with what ran before.
+
+use super::target::Chosen;
+use super::{Direction, Plan, replace_target};
+use crate::edit::{self, CONFIG_FILE, Refusal, Rule};
+use crate::finding::Finding;
+use crate::journal::REVISIONS_DIR;
+use crate::observe::State;
+use crate::revision::Digest;
+
+/// Plans to take ours out.
+pub(super) fn restore(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
+    let after = original(state, chosen.text)?;
+    if after == chosen.text {
+        let finding =
+            Finding::info("nothing-to-restore", "the manifest carries nothing of schedpatch", "nothing to do");
+        plan.findings.push(finding.in_file(chosen.file.path.clone()));
+    } else {
+        plan.original = Some(after.clone());
+        let why = "takes out what schedpatch put in".to_owned();
+        plan.steps.push(replace_target(chosen.file, chosen.text, after, why));
+    }
+    Ok(())
+}
+
+/// The target without ours: the very bytes that stood there where nobody else wrote since, else what is left when our
+/// parts are taken out of what others made of it.
+pub(super) fn original(state: &State, text: &str) -> Result<String, Refusal> {
+    let is_ours = state.journal.is_current(Digest::of_bytes(text.as_bytes()));
+    let kept = state.journal.original.filter(|_| is_ours).and_then(|digest| state.texts.get(&digest));
+    match kept.and_then(|bytes| std::str::from_utf8(bytes).ok()) {
+        Some(kept) => Ok(kept.to_owned()),
+        None => edit::unpatch(text)?.prove(),
+    }
+}
+
+/// Plans to go back to what was last proven to run; where nothing was, that is the original.
+pub(super) fn back(plan: &mut Plan, state: &State, state_dir: &str, chosen: &Chosen<'_>) -> Result<(), Refusal> {
+    let journal = &state.journal;
+    let Some(good) = &journal.last_good else { return restore(plan, state, chosen) };
+    if journal.is_proven() && journal.is_current(Digest::of_bytes(chosen.text.as_bytes())) {
+        let message = format!("what runs is the last good revision, {}", good.revision);
+        plan.findings.push(Finding::info(
+            "nothing-to-restore",
+            message,
+            "schedpatch restore takes ours out altogether",
+        ));
+        return Ok(());
+    }
+    let text = state.texts.get(&good.text).and_then(|bytes| std::str::from_utf8(bytes).ok());
+    let config = format!("{}/{REVISIONS_DIR}/{}/{CONFIG_FILE}", state_dir.trim_end_matches('/'), good.revision);
+    let original = original(state, chosen.text)?;
+    let why_not = match text {
+        None => Some("its text is not there any more"),
+        Some(_) if !state.revision_files.contains_key(&config) => Some("its files are not there any more"),
+        // an upgrade or another person changed the manifest since: the old text would undo that
+        Some(text) if edit::unpatch(text)?.prove()? != original => Some("the manifest itself has changed since"),
+        Some(_) => None,
+    };
+    let (Some(text), None) = (text, why_not) else {
+        let message = format!(
+            "the last good revision {} cannot come back: {}; ours is taken out instead",
+            good.revision,
+            why_not.unwrap_or_default()
+        );
+        plan.findings.push(Finding::warning("no-last-good", message, "apply the configuration again afterwards"));
+        return restore(plan, state, chosen);
+    };
+    let generation = plan.next_generation(journal.generation)?;
+    let after = edit::recommit(text, generation)?.prove()?;
+    plan.revision = Some(good.revision.clone());
+    plan.generation = Some(generation);
+    plan.original = Some(original);
+    let why = format!("the scheduler shall run the last good revision {} again", good.revision);
+    plan.steps.push(replace_target(chosen.file, chosen.text, after, why));
+    Ok(())
+}
+
+impl Plan {
+    /// One more than what journal and manifest have seen.
+    pub(super) fn next_generation(&self, of_journal: u64) -> Result<u64, Refusal> {
+        let of_manifest =
+            self.target.as_ref().and_then(|target| target.ours.as_ref()).map_or(0, |ours| ours.generation);
+        of_manifest.max(of_journal).checked_add(1).ok_or_else(|| {
+            Refusal::new(Rule::Generation, "the generation is the largest number there is and cannot be raised")
+        })
+    }
+}
+
+/// What stands in the way of any plan, or should be known, before the target is looked at.
+pub(super) fn judge_state(plan: &mut Plan, state: &State, direction: Direction, path: &str) -> Result<(), Finding> {
+    if let Some(damaged) = &state.damaged {
+        if direction == Direction::Apply {
+            return Err(damaged.clone());
+        }
+        let about = "the manifest's own record is used instead";
+        let warning = Finding::warning("state", format!("{}; {about}", damaged.message), damaged.way_out.clone());
+        plan.findings.push(Finding { file: damaged.file.clone(), ..warning });
+    }
+    let journal = &state.journal;
+    if let Some(other) = journal.target.as_deref().filter(|other| journal.current.is_some() && *other != path) {
+        let message = format!("schedpatch has changed {other} on this host, which is another file");
+        let way_out =
+            format!("take that back first: schedpatch restore --target {other}; if it is gone, remove our state.json");
+        return Err(Finding::error("other-target", message, way_out).in_file(path));
+    }
+    if let (Direction::Apply, Some(hold)) = (direction, &journal.hold) {
+        let message = format!("held since {} by {}: an agent writes nothing", hold.since, hold.by);
+        plan.findings.push(Finding::info("hold", message, "schedpatch apply ends it"));
+    }
+    Ok(())
+}
+
+/// A revision that failed here is not tried again unless somebody says so.
+pub(super) fn judge_revision(plan: &Plan, state: &State, retry: bool) -> Result<(), Finding> {
+    let bad = plan.revision.as_ref().and_then(|revision| Some((revision, state.journal.bad.get(revision)?)));
+    match bad {
+        Some((revision, bad)) if !retry => {
+            let message = format!("revision {revision} failed here at {}: {}", bad.since, bad.reason);
+            Err(Finding::error("bad-revision", message, "change the configuration, or insist with apply --retry"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,198 @@
+//! What is applied on this host, in one value. The JSON form is public: documented in `docs/state.md`, pinned by a fixture.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::finding::Finding;
+use crate::journal::{Hold, Journal};
+use crate::observe::Snapshot;
+use crate::plan::Plan;
+use crate::stamp::Stamp;
+
+/// Raised when a field changes its meaning or goes.
+const FORMAT_VERSION: u32 = 1;
+
+/// What is applied here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    version: u32,
+    platform: Option<&'static str>,
+    target: Option<String>,
+    /// What the target carries
+    applied: Option<Applied>,
+    /// How the target differs from what we committed
+    pub drift: Drift,
+    last_good: Option<Good>,
+    bad: Vec<BadRevision>,
+    hold: Option<Hold>,
+    in_flight: Option<Flight>,
+    /// Why something cannot be told or will not work
+    pub findings: Vec<Finding>,
+}
+
+/// Our edit in the target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Applied {
+    revision: String,
+    generation: u64,
+    /// None where the journal does not know of it
+    since: Option<Stamp>,
+    verified: bool,
+}
+
+/// The target against the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Drift {
+    /// It is exactly what we committed, or nothing is committed and it carries nothing of ours
+    None,
+    /// It carries our marks, but others have changed the text
+    Edited,
+    /// It carries our marks of a commit that the journal does not know
+    Unknown,
+    /// Our edit was there and is gone
+    Gone,
+    /// It cannot be read
+    Unreadable,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Good {
+    revision: String,
+    generation: u64,
+    since: Stamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BadRevision {
+    revision: String,
+    reason: String,
+    since: Stamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Flight {
+    /// `apply` or `restore`
+    kind: &'static str,
+    revision: Option<String>,
+    generation: Option<u64>,
+    since: Stamp,
+}
+
+impl Status {
+    /// Of a host, by what was seen and by the plan to take ours out of it.
+    pub fn of(snapshot: &Snapshot, restore: &Plan) -> Self {
+        let journal = &snapshot.state.journal;
+        let ours = restore.target.as_ref().and_then(|target| target.ours.as_ref());
+        let applied = ours.map(|ours| {
+            let known = journal.current.as_ref().filter(|commit| commit.generation == ours.generation);
+            let since = known.map(|commit| commit.since);
+            let verified = known.is_some() && journal.is_proven();
+            Applied { revision: ours.revision.clone(), generation: ours.generation, since, verified }
+        });
+        let last_good = journal.last_good.as_ref().map(|commit| Good {
+            revision: commit.revision.clone(),
+            generation: commit.generation,
+            since: commit.since,
+        });
+        let bad = journal.bad.iter().map(|(revision, bad)| BadRevision {
+            revision: revision.clone(),
+            reason: bad.reason.clone(),
+            since: bad.since,
+        });
+        let in_flight = journal.in_flight.as_ref().map(|flight| Flight {
+            kind: if flight.commit.is_some() { "apply" } else { "restore" },
+            revision: flight.commit.as_ref().map(|commit| commit.revision.clone()),
+            generation: flight.commit.as_ref().map(|commit| commit.generation),
+            since: flight.since,
+        });
+        Self {
+            version: FORMAT_VERSION,
+            platform: restore.platform,
+            target: restore.target.as_ref().map(|target| target.path.clone()),
+            applied,
+            drift: drift(journal, restore),
+            last_good,
+            bad: bad.collect(),
+            hold: journal.hold.clone(),
+            in_flight,
+            findings: restore.findings.iter().filter(|finding| finding.rule != "nothing-to-restore").cloned().collect(),
+        }
+    }
+
+    /// Whether work is in flight or somebody else changed what we wrote.
+    pub fn is_unsettled(&self) -> bool {
+        self.in_flight.is_some() || self.drift != Drift::None
+    }
+
+    /// The status as one JSON document.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self)
+    }
+}
+
+fn drift(journal: &Journal, restore: &Plan) -> Drift {
+    let Some(target) = &restore.target else { return Drift::Unreadable };
+    let settled = journal.clone().settled(target.digest);
+    match (&target.ours, &settled.current) {
+        (Some(_), Some(commit)) if commit.text == target.digest => Drift::None,
+        (Some(ours), Some(commit)) if commit.generation == ours.generation => Drift::Edited,
+        (Some(_), _) => Drift::Unknown,
+        (None, Some(_)) => Drift::Gone,
+        (None, None) => Drift::None,
+    }
+}
+
+/// The status as text.
+pub fn show(status: &Status) -> String {
+    let mut out = String::new();
+    // writing to a String cannot fail
+    let _ = write(&mut out, status);
+    out
+}
+
+fn write(out: &mut String, status: &Status) -> std::fmt::Result {
+    writeln!(out, "platform    {}", status.platform.unwrap_or("unknown"))?;
+    writeln!(out, "target      {}", status.target.as_deref().unwrap_or("not found"))?;
+    match &status.applied {
+        Some(Applied { revision, generation, since, verified }) => {
+            let since = since.map_or_else(|| "unknown to the journal".to_owned(), |since| format!("since {since}"));
+            let proof = if *verified { "proven to run" } else { "not verified" };
+            writeln!(out, "applied     revision {revision}, generation {generation}, {since}, {proof}")?;
+        }
+        None => writeln!(out, "applied     nothing of schedpatch")?,
+    }
+    let drift = match status.drift {
+        Drift::None => "none",
+        Drift::Edited => "others have edited the manifest since; our edit is still in it",
+        Drift::Unknown => "the manifest carries an edit of schedpatch that our journal does not know",
+        Drift::Gone => "somebody took our edit out, or wrote the manifest anew: apply again, or restore",
+        Drift::Unreadable => "cannot be told",
+    };
+    writeln!(out, "drift       {drift}")?;
+    match &status.last_good {
+        Some(good) => writeln!(out, "last good   revision {}, generation {}", good.revision, good.generation)?,
+        None => writeln!(out, "last good   none of ours was proven to run yet")?,
+    }
+    for bad in &status.bad {
+        writeln!(out, "bad         revision {} since {}: {}", bad.revision, bad.since, bad.reason.escape_debug())?;
+    }
+    if let Some(hold) = &status.hold {
+        writeln!(
+            out,
+            "hold        since {} by {}: an agent writes nothing until schedpatch apply",
+            hold.since, hold.by
+        )?;
+    }
+    if let Some(Flight { kind, revision, since, .. }) = &status.in_flight {
+        let what = revision.as_ref().map_or_else(String::new, |revision| format!(" of revision {revision}"));
+        writeln!(out, "in flight   {kind}{what}, begun {since} and not noted as done: run it again to finish")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! One pass from left to right: look, plan, write. First start, a changed source, an overwritten manifest and recovery
+//! after a crash are all this.
+
+use std::fmt;
+use std::thread;
+use std::time::Duration;
+
+use crate::apply::{self, ApplyError, Claim, Done, Door, Lock, Receipt, Root, Writer};
+use crate::finding::Finding;
+use crate::observe::{self, Snapshot};
+use crate::plan::{self, Direction, Plan};
+use crate::settings::Settings;
+use crate::stamp::Stamp;
+
+/// Somebody who writes in place needs a moment to finish.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// Who keeps writing for longer than this is told to a person.
+const MAX_ATTEMPTS: usize = 10;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Order<'a> {
+    /// Where and what
+    pub settings: &'a Settings,
+    /// Which way
+    pub direction: Direction,
+    /// The command, for others who wait for the lock
+    pub command: &'a str,
+    /// How long to wait for the lock
+    pub lock_timeout: Duration,
+    /// Remove every trace of ours afterwards
+    pub purge: bool,
+}
+
+/// What happens, told as it does.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// This is about to be carried out
+    Planned(&'a Plan),
+    /// Another one is writing
+    Waiting(&'a str),
+    /// A change was made
+    Done(Done<'a>),
+    /// Somebody else wrote the target meanwhile
+    Again(&'a str),
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was carried out; its errors say why not
+    pub plan: Plan,
+    /// What was written, if anything was
+    pub receipt: Option<Receipt>,
+    /// Whether our directory is gone, where that was asked for
+    pub purged: Option<bool>,
+}
+
+/// The world outside: the host's files and the time.
+pub struct World<'a> {
+    /// The way to the host's files
+    pub door: &'a dyn Door,
+    /// The time of the day
+    pub clock: &'a dyn Fn() -> Stamp,
+}
+
+impl fmt::Debug for World<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("World")
+    }
+}
+
+/// Runs one pass. What is up to date is left alone: not even the lock is taken.
+pub fn run(order: &Order<'_>, world: &World<'_>, told: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Finding> {
+    let (snapshot, plan) = look(order)?;
+    let settled = apply::is_settled(&plan, &snapshot, order.direction) && !order.purge;
+    if plan.has_errors() || settled {
+        return Ok(Outcome { plan, receipt: None, purged: None });
+    }
+    let root = open_root(order.settings)?;
+    apply::check(&root, &plan).or_else(|error| if is_transient(&error) { Ok(()) } else { Err(error.finding()) })?;
+    let claim = Claim {
+        state_dir: &order.settings.state_dir,
+        command: order.command,
+        now: (world.clock)(),
+        timeout: order.lock_timeout,
+    };
+    let lock = Lock::take(world.door, &root, &claim, &mut |holder| told(Event::Waiting(holder)));
+    let lock = lock.map_err(|error| error.finding())?;
+    let writer = Writer { door: world.door, root: &root, lock: &lock, now: claim.now };
+    let mut outcome = write(order, &writer, told)?;
+    if order.purge && !outcome.plan.has_errors() {
+        outcome.purged = Some(apply::purge(&writer).map_err(|error| error.finding())?);
+    }
+    Ok(outcome)
+}
+
+/// Says what would be done, and what the writer would refuse; writes nothing.
+pub fn rehearse(order: &Order<'_>) -> Result<Plan, Finding> {
+    let (_, plan) = look(order)?;
+    if !plan.has_errors() {
+        apply::check(&open_root(order.settings)?, &plan).map_err(|error| error.finding())?;
+    }
+    Ok(plan)
+}
+
+/// Plans again under the lock, and again when somebody else writes in between.
+fn write(order: &Order<'_>, writer: &Writer<'_>, told: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Finding> {
+    let mut attempt = 1;
+    loop {
+        let (snapshot, plan) = look(order)?;
+        let overtaken = if plan.has_errors() {
+            // while somebody else replaces the file it may be missing, or half written
+            if attempt == 1 || attempt == MAX_ATTEMPTS {
+                return Ok(Outcome { plan, receipt: None, purged: None });
+            }
+            None
+        } else if apply::is_settled(&plan, &snapshot, order.direction) {
+            return Ok(Outcome { plan, receipt: None, purged: None });
+        } else {
+            told(Event::Planned(&plan));
+            match apply::carry_out(writer, &plan, &snapshot, order.direction, &mut |done| told(Event::Done(done))) {
+                Ok(receipt) => return Ok(Outcome { plan, receipt: Some(receipt), purged: None }),
+                Err(error) if is_transient(&error) && attempt < MAX_ATTEMPTS => Some(error),
+                Err(error) => return Err(error.finding()),
+            }
+        };
+        if let Some(ApplyError::Changed { path }) = overtaken {
+            told(Event::Again(&path));
+        }
+        thread::sleep(QUIET);
+        attempt += 1;
+    }
+}
+
+fn look(order: &Order<'_>) -> Result<(Snapshot, Plan), Finding> {
+    let snapshot = observe::take_snapshot(order.settings)?;
+    let plan = plan::make(&snapshot, order.settings, order.direction);
+    Ok((snapshot, plan))
+}
+
+fn open_root(settings: &Settings) -> Result<Root, Finding> {
+    Root::open(&settings.host_root).map_err(|error| observe::no_host_root(&settings.host_root, &error))
+}
+
+fn is_transient(error: &ApplyError) -> bool {
+    matches!(error, ApplyError::Changed { .. })
+}
