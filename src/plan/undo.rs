@@ -38,8 +38,9 @@ pub(super) fn original(state: &State, text: &str) -> Result<String, Refusal> {
 pub(super) fn back(plan: &mut Plan, state: &State, state_dir: &str, chosen: &Chosen<'_>) -> Result<(), Refusal> {
     let journal = &state.journal;
     let Some(good) = &journal.last_good else { return restore(plan, state, chosen) };
-    if journal.is_proven() && journal.is_current(Digest::of_bytes(chosen.text.as_bytes())) {
-        let message = format!("what runs is the last good revision, {}", good.revision);
+    let stands = journal.current.as_ref().is_some_and(|current| current.revision == good.revision);
+    if stands && journal.is_current(Digest::of_bytes(chosen.text.as_bytes())) {
+        let message = format!("the last good revision stands: {}", good.revision);
         plan.findings.push(Finding::info(
             "nothing-to-restore",
             message,

@@ -1,0 +1,121 @@
+//! Killed, failing and losing power at every call: the short form, through the door. `hack/crash` has the long one.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test makes and breaks its own files"
+)]
+
+mod support;
+
+use support::doors::{Fault, TestDoor};
+use support::rng::Rng;
+use support::scenario::{self, Scenario};
+
+/// Pairs of kills per scenario; `SCHEDPATCH_CRASH_ALL` does them all.
+const PAIRS: usize = 25;
+
+const ERRNOS: [(i32, &str); 7] =
+    [(28, "ENOSPC"), (5, "EIO"), (30, "EROFS"), (13, "EACCES"), (122, "EDQUOT"), (4, "EINTR"), (24, "EMFILE")];
+
+fn all() -> bool {
+    std::env::var_os("SCHEDPATCH_CRASH_ALL").is_some()
+}
+
+/// How many calls an operation makes.
+fn count(scenario: &Scenario) -> usize {
+    let door = TestDoor::new(Fault::None);
+    scenario.run(&scenario.host("count"), &door).expect("it runs");
+    door.calls().len()
+}
+
+/// Runs the operation again until it is settled, and checks that one more run changes nothing.
+fn recover(scenario: &Scenario, root: &std::path::Path) -> Result<(), String> {
+    scenario.run(root, &TestDoor::new(Fault::None)).map_err(|why| format!("recovery: {why}"))?;
+    scenario.expectation.check_settled(root).map_err(|why| format!("after recovery: {why}"))?;
+    let door = TestDoor::new(Fault::None);
+    scenario.run(root, &door).map_err(|why| format!("the run after: {why}"))?;
+    let purges = matches!(scenario.operation, scenario::Operation::Purge);
+    if !purges && !door.calls().is_empty() {
+        return Err(format!("a host that is up to date was written to by {} calls", door.calls().len()));
+    }
+    scenario.expectation.check_settled(root).map_err(|why| format!("after the run after: {why}"))
+}
+
+#[test]
+fn killed_before_every_call_and_again_during_recovery() {
+    let (mut points, mut pairs) = (0, 0);
+    for scenario in scenario::all("kill") {
+        let calls = count(&scenario);
+        let mut rng = Rng::new(7);
+        for at in 0..=calls {
+            let fail = |why: String| panic!("{}, killed before call {at} of {calls}: {why}", scenario.name);
+            let root = scenario.host("one");
+            let _ = scenario.run(&root, &TestDoor::new(Fault::Kill(at)));
+            scenario.expectation.check_instant(&root).unwrap_or_else(fail);
+            recover(&scenario, &root).unwrap_or_else(fail);
+            points += 1;
+        }
+        println!("{:<32} {calls} calls, killed before each and after the last", scenario.name);
+        let chosen: Vec<(usize, usize)> = if all() {
+            (0..calls).flat_map(|first| (0..calls + 8).map(move |second| (first, second))).collect()
+        } else {
+            (0..PAIRS).map(|_| (rng.below(calls), rng.below(calls))).collect()
+        };
+        for (first, second) in chosen {
+            let fail = |why: String| panic!("{}, killed before {first}, then {second}: {why}", scenario.name);
+            let root = scenario.host("two");
+            let _ = scenario.run(&root, &TestDoor::new(Fault::Kill(first)));
+            let _ = scenario.run(&root, &TestDoor::new(Fault::Kill(second)));
+            scenario.expectation.check_instant(&root).unwrap_or_else(fail);
+            recover(&scenario, &root).unwrap_or_else(fail);
+            pairs += 1;
+        }
+    }
+    println!("kills: {points} points and {pairs} pairs, 0 violations");
+}
+
+#[test]
+fn whatever_was_interrupted_can_be_taken_out() {
+    let mut points = 0;
+    for scenario in scenario::all("out") {
+        let edited = scenario.name.contains("edited") || scenario.name.contains("drift");
+        for at in 0..=count(&scenario) {
+            let root = scenario.host("one");
+            let _ = scenario.run(&root, &TestDoor::new(Fault::Kill(at)));
+            scenario.restore(&root).unwrap_or_else(|why| panic!("{}, killed before {at}: {why}", scenario.name));
+            let now = std::fs::read(scenario.target(&root)).expect("there");
+            assert!(edited || now == scenario.original, "{}, killed before {at}: not the original", scenario.name);
+            assert!(!String::from_utf8_lossy(&now).contains("schedpatch"), "{}, killed before {at}", scenario.name);
+            points += 1;
+        }
+    }
+    println!("restore after a kill: {points} points, 0 violations");
+}
+
+#[test]
+fn every_error_at_every_call_is_told_and_leaves_nothing_behind() {
+    let (mut points, mut failed) = (0, 0);
+    for scenario in scenario::all("errors") {
+        let calls = count(&scenario);
+        for (errno, name) in ERRNOS {
+            for at in 0..calls {
+                let fail = |why: String| panic!("{}, {name} at call {at} of {calls}: {why}", scenario.name);
+                let root = scenario.host("one");
+                let result = scenario.run(&root, &TestDoor::new(Fault::Error(at, errno)));
+                failed += usize::from(result.is_err());
+                scenario.expectation.check_instant(&root).unwrap_or_else(fail);
+                recover(&scenario, &root).unwrap_or_else(fail);
+                points += 1;
+            }
+        }
+        for at in 0..calls {
+            let fail = |why: String| panic!("{}, short write at call {at} of {calls}: {why}", scenario.name);
+            let root = scenario.host("one");
+            scenario.run(&root, &TestDoor::new(Fault::Short(at))).map(drop).unwrap_or_else(fail);
+            scenario.expectation.check_settled(&root).unwrap_or_else(fail);
+            points += 1;
+        }
+    }
+    println!("errors: {points} points, {failed} told, the rest mended on the way, 0 violations");
+}

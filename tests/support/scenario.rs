@@ -1,0 +1,248 @@
+//! Hosts in the middle of a story, and the operation that comes next.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use schedpatch::plan::Direction;
+use schedpatch::settings::{Settings, Wishes};
+use schedpatch::stamp::Stamp;
+use schedpatch::tick::{self, Order, Outcome, World};
+
+use super::doors::{Fault, TestDoor};
+use super::law5::{Expectation, Places};
+
+pub const KUBEADM: Places =
+    Places { manifests: "/etc/kubernetes/manifests", target: "kube-scheduler.yaml", state: "/var/lib/schedpatch" };
+pub const RKE2: Places = Places {
+    manifests: "/var/lib/rancher/rke2/agent/pod-manifests",
+    target: "kube-scheduler.yaml",
+    state: "/var/lib/schedpatch",
+};
+
+/// What is run next.
+#[derive(Clone, Copy, Debug)]
+pub enum Operation {
+    Apply(&'static str),
+    LastGood,
+    Restore,
+    Purge,
+}
+
+/// A host before an operation.
+#[derive(Debug)]
+pub struct Scenario {
+    pub name: &'static str,
+    pub places: Places,
+    pub operation: Operation,
+    /// The host's tree, not to be changed
+    pub template: PathBuf,
+    /// A source with this marker in it
+    sources: PathBuf,
+    pub expectation: Expectation,
+    /// The target before schedpatch came
+    pub original: Vec<u8>,
+}
+
+/// Builds all stories below a directory of its own.
+pub fn all(suite: &str) -> Vec<Scenario> {
+    vec![
+        build(suite, "first apply", "kubeadm-1.36", KUBEADM, Operation::Apply("a"), |_| {}),
+        build(suite, "re-apply with changed source", "kubeadm-1.36", KUBEADM, Operation::Apply("e"), |story| {
+            story.run(Operation::Apply("a"));
+            story.proven();
+            ["b", "c", "d"].into_iter().for_each(|source| story.run(Operation::Apply(source)));
+        }),
+        build(suite, "apply over drift", "rke2-1.34", RKE2, Operation::Apply("a"), |story| {
+            story.run(Operation::Apply("a"));
+            let upgraded =
+                String::from_utf8(story.original.clone()).expect("text").replace("--profiling=false", "--v=3");
+            assert_ne!(upgraded.as_bytes(), story.original, "the upgrade changes something");
+            fs::write(story.target(), upgraded).expect("written");
+        }),
+        build(suite, "back to last good", "rke2-1.34", RKE2, Operation::LastGood, |story| {
+            story.run(Operation::Apply("a"));
+            story.proven();
+            story.run(Operation::Apply("b"));
+        }),
+        build(suite, "restore", "kubeadm-1.36", KUBEADM, Operation::Restore, |story| {
+            story.run(Operation::Apply("a"));
+        }),
+        build(
+            suite,
+            "restore after others edited",
+            "kubespray-1.30-has-config",
+            KUBEADM,
+            Operation::Restore,
+            |story| {
+                story.run(Operation::Apply("a"));
+                let edited = fs::read_to_string(story.target()).expect("text") + "# edited by somebody else\n";
+                fs::write(story.target(), edited).expect("written");
+            },
+        ),
+        build(suite, "restore and purge", "kubeadm-1.36", KUBEADM, Operation::Purge, |story| {
+            story.run(Operation::Apply("a"));
+            story.run(Operation::Apply("b"));
+        }),
+    ]
+}
+
+/// A host on which something is done before the operation that is tested.
+pub struct Story {
+    root: PathBuf,
+    sources: PathBuf,
+    places: Places,
+    original: Vec<u8>,
+}
+
+impl Story {
+    fn run(&self, operation: Operation) {
+        let outcome = run(&self.root, &self.sources, operation, &TestDoor::new(Fault::None));
+        let outcome = outcome.unwrap_or_else(|why| panic!("{operation:?}: {why}"));
+        assert!(outcome.receipt.is_some_and(|receipt| receipt.committed), "{operation:?} commits");
+    }
+
+    fn target(&self) -> PathBuf {
+        self.root.join(self.places.manifests.trim_start_matches('/')).join(self.places.target)
+    }
+
+    /// The agent has seen the scheduler run with it: what stands is the last good.
+    fn proven(&self) {
+        let path = self.root.join(self.places.state.trim_start_matches('/')).join("state.json");
+        let mut state: serde_json::Value = serde_json::from_slice(&fs::read(&path).expect("there")).expect("JSON");
+        state["lastGood"] = state["current"].clone();
+        fs::write(&path, serde_json::to_vec_pretty(&state).expect("JSON")).expect("written");
+    }
+}
+
+fn build(
+    suite: &str,
+    name: &'static str,
+    golden: &str,
+    places: Places,
+    operation: Operation,
+    before: impl FnOnce(&Story),
+) -> Scenario {
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(suite).join(name.replace(' ', "-"));
+    let _ = fs::remove_dir_all(&home);
+    let root = home.join("template");
+    copy_tree(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(golden).join("host"), &root);
+    // git keeps neither modes nor empty directories
+    fs::create_dir_all(root.join("var/lib")).expect("a directory");
+    let manifests = root.join(places.manifests.trim_start_matches('/'));
+    fs::set_permissions(&manifests, fs::Permissions::from_mode(0o755)).expect("a mode");
+    let target = manifests.join(places.target);
+    fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).expect("a mode");
+    let sources = home.join("sources");
+    ["a", "b", "c", "d", "e"].into_iter().for_each(|marker| make_source(&sources, marker));
+    let original = fs::read(&target).expect("the manifest");
+    let story = Story { root: root.clone(), sources: sources.clone(), places: places.clone(), original };
+    before(&story);
+
+    let reference = home.join("reference");
+    copy_tree(&root, &reference);
+    run(&reference, &sources, operation, &TestDoor::new(Fault::None)).unwrap_or_else(|why| panic!("{name}: {why}"));
+    let holds = matches!(operation, Operation::Restore | Operation::LastGood);
+    let expectation = Expectation::new(places.clone(), &root, &reference, holds);
+    expectation.check_settled(&reference).unwrap_or_else(|why| panic!("{name}, without faults: {why}"));
+    Scenario { name, places, operation, template: root, sources, expectation, original: story.original }
+}
+
+impl Scenario {
+    /// A fresh copy of the host.
+    pub fn host(&self, case: &str) -> PathBuf {
+        let root = self.template.with_file_name(format!("case-{case}"));
+        let _ = fs::remove_dir_all(&root);
+        copy_tree(&self.template, &root);
+        root
+    }
+
+    /// Runs the operation.
+    pub fn run(&self, root: &Path, door: &TestDoor) -> Result<Outcome, String> {
+        run(root, &self.sources, self.operation, door)
+    }
+
+    /// Takes ours out, whatever state the host is in.
+    pub fn restore(&self, root: &Path) -> Result<Outcome, String> {
+        run(root, &self.sources, Operation::Restore, &TestDoor::new(Fault::None))
+    }
+
+    /// Flags for the program from outside.
+    pub fn flags(&self, root: &Path) -> Vec<String> {
+        let host_root = ["--host-root".to_owned(), root.display().to_string()];
+        let command: Vec<String> = match self.operation {
+            Operation::Apply(source) => {
+                let source = self.sources.join(source).display().to_string();
+                vec!["apply".to_owned(), "--source".to_owned(), source]
+            }
+            Operation::LastGood => ["restore", "--to", "last-good"].map(str::to_owned).to_vec(),
+            Operation::Restore => vec!["restore".to_owned()],
+            Operation::Purge => ["restore", "--purge"].map(str::to_owned).to_vec(),
+        };
+        command.into_iter().chain(host_root).collect()
+    }
+
+    pub fn target(&self, root: &Path) -> PathBuf {
+        root.join(self.places.manifests.trim_start_matches('/')).join(self.places.target)
+    }
+}
+
+fn run(root: &Path, sources: &Path, operation: Operation, door: &TestDoor) -> Result<Outcome, String> {
+    let (direction, source) = match operation {
+        Operation::Apply(source) => (Direction::Apply, Some(sources.join(source))),
+        Operation::LastGood => (Direction::LastGood, None),
+        Operation::Restore | Operation::Purge => (Direction::Restore, None),
+    };
+    let settings = settings(root, source);
+    let purge = matches!(operation, Operation::Purge);
+    let order = Order { settings: &settings, direction, command: "test", lock_timeout: Duration::ZERO, purge };
+    let world = World { door, clock: &|| Stamp::from_unix(1_800_000_000) };
+    let outcome =
+        tick::run(&order, &world, &mut |_| {}).map_err(|finding| format!("{}: {}", finding.rule, finding.message))?;
+    match outcome.plan.findings.first() {
+        Some(finding) if outcome.plan.has_errors() => Err(format!("{}: {}", finding.rule, finding.message)),
+        _ => Ok(outcome),
+    }
+}
+
+pub fn settings(root: &Path, source: Option<PathBuf>) -> Settings {
+    Settings {
+        host_root: root.to_owned(),
+        sources: source.into_iter().collect(),
+        platform: None,
+        target: None,
+        manifest_dir: None,
+        state_dir: "/var/lib/schedpatch".to_owned(),
+        wishes: Wishes::default(),
+        accept: Vec::new(),
+        retry: false,
+    }
+}
+
+fn make_source(sources: &Path, marker: &str) {
+    let dir = sources.join(marker);
+    fs::create_dir_all(&dir).expect("a directory");
+    let config = format!(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n\
+         - urlPrefix: http://127.0.0.1:8889/{marker}\n  filterVerb: filter\n  ignorable: true\n"
+    );
+    fs::write(dir.join("config.yaml"), config).expect("written");
+    fs::write(dir.join("policy.txt"), format!("beside {marker}\n")).expect("written");
+}
+
+/// Copies files with their modes.
+pub fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a directory");
+    for entry in fs::read_dir(from).unwrap_or_else(|error| panic!("{}: {error}", from.display())) {
+        let entry = entry.expect("readable");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy_tree(&entry.path(), &target);
+        } else {
+            fs::write(&target, fs::read(entry.path()).expect("readable")).expect("written");
+        }
+        let mode = fs::symlink_metadata(entry.path()).expect("there").mode() & 0o7777;
+        fs::set_permissions(&target, fs::Permissions::from_mode(mode)).expect("a mode");
+    }
+}
