@@ -11,10 +11,8 @@ use super::replace::{self, Look};
 use crate::journal::{Journal, REVISIONS_DIR, STATE_FILE, TEXTS_DIR, is_unfinished};
 use crate::revision::Digest;
 
-/// The target's texts may hold what its mode hides.
+/// Who may read the target may read this too: its texts may hold what its mode hides, and the journal is about it.
 const PRIVATE: u32 = 0o600;
-/// For `status`, whoever asks.
-const PUBLIC: u32 = 0o644;
 
 /// Our directory, open for writing.
 pub(super) struct Store<'a> {
@@ -47,7 +45,7 @@ impl<'a> Store<'a> {
     pub fn write_journal(&self, journal: &Journal) -> Result<(), ApplyError> {
         let text =
             while_trying_to("write", self.state.path_of(STATE_FILE), journal.to_json().map_err(io::Error::from))?;
-        replace::stage(self.door, self.state, STATE_FILE, &text, &Look::plain(PUBLIC))?.put()
+        replace::stage(self.door, self.state, STATE_FILE, &text, &Look::plain(PRIVATE))?.put()
     }
 
     /// Waits until the journal is on the disk.

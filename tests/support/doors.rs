@@ -40,10 +40,11 @@ pub enum Fault {
 }
 
 /// A door to a real directory in which nothing is really synced: tests need no disk, only the order.
-#[derive(Debug)]
-pub struct TestDoor {
+pub struct TestDoor<'a> {
     fault: Fault,
     calls: RefCell<Vec<(Call, bool)>>,
+    /// Done before every call
+    before: Box<dyn Fn(&Call) + 'a>,
 }
 
 enum Turn {
@@ -53,9 +54,14 @@ enum Turn {
     Dropped,
 }
 
-impl TestDoor {
+impl<'a> TestDoor<'a> {
     pub fn new(fault: Fault) -> Self {
-        Self { fault, calls: RefCell::new(Vec::new()) }
+        Self { fault, calls: RefCell::new(Vec::new()), before: Box::new(|_| {}) }
+    }
+
+    /// A door at which something happens before every call.
+    pub fn with(before: impl Fn(&Call) + 'a) -> Self {
+        Self { before: Box::new(before), ..Self::new(Fault::None) }
     }
 
     /// All calls, in order.
@@ -77,6 +83,7 @@ impl TestDoor {
     }
 
     fn turn(&self, call: Call) -> Turn {
+        (self.before)(&call);
         let mut calls = self.calls.borrow_mut();
         let now = calls.len();
         let turn = match self.fault {
@@ -115,7 +122,7 @@ fn nameless_file() -> io::Result<fs::File> {
     Ok(file)
 }
 
-impl Door for TestDoor {
+impl Door for TestDoor<'_> {
     fn make_dir(&self, dir: &Dir, name: &str) -> io::Result<()> {
         let call = Call::MakeDir { dir: dir.path().to_owned(), name: name.to_owned() };
         self.run(call, || HostDoor.make_dir(dir, name))

@@ -169,17 +169,29 @@ impl Expectation {
             if !journal["inFlight"].is_null() {
                 return Err("work is still in flight".to_owned());
             }
-            let lock = fs::read_to_string(self.state_dir(root).join("lock")).unwrap_or_default();
-            if !lock.contains("process") {
-                return Err("the lock does not tell its holder".to_owned());
-            }
         }
         Ok(())
     }
 
+    /// What must hold once the operation has said that it is done, even if the power goes.
+    pub fn check_durable(&self, manifest: &[u8]) -> Result<(), String> {
+        if normalised(manifest) == self.texts[1] { Ok(()) } else { Err("it was called done, and is undone".to_owned()) }
+    }
+
+    /// Who waits for the lock must be able to say for whom.
+    pub fn check_lock(&self, root: &Path, command: &str) -> Result<(), String> {
+        match fs::read_to_string(self.state_dir(root).join("lock")) {
+            Ok(line) if !line.contains(command) => Err(format!("the lock says {line:?} and not {command}")),
+            _ => Ok(()),
+        }
+    }
+
     fn difference(&self, text: &str) -> String {
         let lines = text.lines().zip(self.texts[1].lines()).find(|(now, wanted)| now != wanted);
-        lines.map_or_else(|| format!("{} lines", text.lines().count()), |(now, wanted)| format!("{now}\ninstead of\n{wanted}"))
+        lines.map_or_else(
+            || format!("{} lines", text.lines().count()),
+            |(now, wanted)| format!("{now}\ninstead of\n{wanted}"),
+        )
     }
 }
 

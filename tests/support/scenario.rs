@@ -21,6 +21,9 @@ pub const RKE2: Places = Places {
     state: "/var/lib/schedpatch",
 };
 
+/// What the lock says while the tested operation runs.
+pub const COMMAND: &str = "now";
+
 /// What is run next.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation {
@@ -98,7 +101,7 @@ pub struct Story {
 
 impl Story {
     fn run(&self, operation: Operation) {
-        let outcome = run(&self.root, &self.sources, operation, &TestDoor::new(Fault::None));
+        let outcome = run(&self.root, &self.sources, operation, "earlier", &TestDoor::new(Fault::None));
         let outcome = outcome.unwrap_or_else(|why| panic!("{operation:?}: {why}"));
         assert!(outcome.receipt.is_some_and(|receipt| receipt.committed), "{operation:?} commits");
     }
@@ -142,8 +145,9 @@ fn build(
 
     let reference = home.join("reference");
     copy_tree(&root, &reference);
-    run(&reference, &sources, operation, &TestDoor::new(Fault::None)).unwrap_or_else(|why| panic!("{name}: {why}"));
-    let holds = matches!(operation, Operation::Restore | Operation::LastGood);
+    run(&reference, &sources, operation, COMMAND, &TestDoor::new(Fault::None))
+        .unwrap_or_else(|why| panic!("{name}: {why}"));
+    let holds = !matches!(operation, Operation::Apply(_));
     let expectation = Expectation::new(places.clone(), &root, &reference, holds);
     expectation.check_settled(&reference).unwrap_or_else(|why| panic!("{name}, without faults: {why}"));
     Scenario { name, places, operation, template: root, sources, expectation, original: story.original }
@@ -159,13 +163,18 @@ impl Scenario {
     }
 
     /// Runs the operation.
-    pub fn run(&self, root: &Path, door: &TestDoor) -> Result<Outcome, String> {
-        run(root, &self.sources, self.operation, door)
+    pub fn run(&self, root: &Path, door: &TestDoor<'_>) -> Result<Outcome, String> {
+        run(root, &self.sources, self.operation, COMMAND, door)
+    }
+
+    /// Runs another operation.
+    pub fn run_other(&self, root: &Path, operation: Operation) -> Result<Outcome, String> {
+        run(root, &self.sources, operation, COMMAND, &TestDoor::new(Fault::None))
     }
 
     /// Takes ours out, whatever state the host is in.
     pub fn restore(&self, root: &Path) -> Result<Outcome, String> {
-        run(root, &self.sources, Operation::Restore, &TestDoor::new(Fault::None))
+        run(root, &self.sources, Operation::Restore, COMMAND, &TestDoor::new(Fault::None))
     }
 
     /// Flags for the program from outside.
@@ -188,7 +197,13 @@ impl Scenario {
     }
 }
 
-fn run(root: &Path, sources: &Path, operation: Operation, door: &TestDoor) -> Result<Outcome, String> {
+fn run(
+    root: &Path,
+    sources: &Path,
+    operation: Operation,
+    command: &str,
+    door: &TestDoor<'_>,
+) -> Result<Outcome, String> {
     let (direction, source) = match operation {
         Operation::Apply(source) => (Direction::Apply, Some(sources.join(source))),
         Operation::LastGood => (Direction::LastGood, None),
@@ -196,7 +211,7 @@ fn run(root: &Path, sources: &Path, operation: Operation, door: &TestDoor) -> Re
     };
     let settings = settings(root, source);
     let purge = matches!(operation, Operation::Purge);
-    let order = Order { settings: &settings, direction, command: "test", lock_timeout: Duration::ZERO, purge };
+    let order = Order { settings: &settings, direction, command, lock_timeout: Duration::ZERO, purge };
     let world = World { door, clock: &|| Stamp::from_unix(1_800_000_000) };
     let outcome =
         tick::run(&order, &world, &mut |_| {}).map_err(|finding| format!("{}: {}", finding.rule, finding.message))?;
