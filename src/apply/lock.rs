@@ -89,9 +89,16 @@ fn our_dir(door: &dyn Door, root: &Root, path: &str) -> Result<Dir, ApplyError> 
     let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
     let above =
         if above.is_empty() { while_trying_to("open", "/", root.dir("/"))? } else { our_dir(door, root, above)? };
-    let dir = made_dir(door, &above, name)?;
-    while_trying_to("sync", above.path(), door.sync_dir(&above))?;
-    Ok(dir)
+    match made_dir(door, &above, name) {
+        // another one came first: the lock is in there, so nothing guards its making
+        Err(ApplyError::Io { error, .. }) if error.kind() == io::ErrorKind::AlreadyExists => {
+            while_trying_to("open", path, root.dir(path))
+        }
+        dir => {
+            while_trying_to("sync", above.path(), door.sync_dir(&above))?;
+            dir
+        }
+    }
 }
 
 /// Makes a directory that everybody may read, whatever the umask says: a scheduler may run as another user.

@@ -61,7 +61,7 @@ impl State {
             if self.note_leftover(&format!("{dir}/{TEXTS_DIR}"), &name) {
                 continue;
             }
-            let content = host::read_small_file(&texts.join(&name))?;
+            let Some(content) = unless_gone(host::read_small_file(&texts.join(&name)))? else { continue };
             let digest = Digest::of_bytes(&content);
             if digest.to_string() == name {
                 self.texts.insert(digest, content);
@@ -75,8 +75,11 @@ impl State {
             }
             let shown = format!("{dir}/{REVISIONS_DIR}/{revision}");
             for (name, is_dir) in entries(&revisions.join(&revision))? {
-                if !self.note_leftover(&shown, &name) && !is_dir {
-                    let content = host::read_small_file(&revisions.join(&revision).join(&name))?;
+                if self.note_leftover(&shown, &name) || is_dir {
+                    continue;
+                }
+                let content = host::read_small_file(&revisions.join(&revision).join(&name));
+                if let Some(content) = unless_gone(content)? {
                     self.revision_files.insert(format!("{shown}/{name}"), Digest::of_bytes(&content));
                 }
             }
@@ -94,12 +97,17 @@ impl State {
     }
 }
 
+/// Another one may be cleaning up while we look without the lock.
+fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 /// Names in a directory, and whether each is a directory itself; nothing for one that is not there.
 fn entries(dir: &Path) -> io::Result<Vec<(String, bool)>> {
-    let entries = match fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
+    let Some(entries) = unless_gone(fs::read_dir(dir))? else { return Ok(Vec::new()) };
     let name =
         |entry: fs::DirEntry| Ok((entry.file_name().to_string_lossy().into_owned(), entry.file_type()?.is_dir()));
     entries.map(|entry| name(entry?)).collect()

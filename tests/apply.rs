@@ -1,0 +1,484 @@
+//! `apply`, `restore` and `status` from outside: what they do, what they refuse, and what they say.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test makes and breaks its own files"
+)]
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use schedpatch::apply::{Claim, HostDoor, Lock, Root, Walk};
+use schedpatch::stamp::Stamp;
+use support::scenario::copy_tree;
+
+const STATE: &str = "var/lib/schedpatch";
+
+/// A host of its own, and two sources.
+struct Host {
+    root: PathBuf,
+    original: Vec<u8>,
+}
+
+impl Host {
+    fn new(name: &str) -> Self {
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("apply").join(name);
+        let _ = fs::remove_dir_all(&root);
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/kubeadm-1.36");
+        copy_tree(&golden.join("host"), &root.join("host"));
+        copy_tree(&golden.join("source"), &root.join("a"));
+        copy_tree(&golden.join("source"), &root.join("b"));
+        let config = root.join("b/config.yaml");
+        let text = fs::read_to_string(&config).expect("text") + "podInitialBackoffSeconds: 8\n";
+        fs::write(config, text).expect("written");
+        let host = Self { original: Vec::new(), root };
+        fs::set_permissions(host.target(), fs::Permissions::from_mode(0o600)).expect("a mode");
+        fs::set_permissions(host.target().parent().expect("a directory"), fs::Permissions::from_mode(0o755))
+            .expect("a mode");
+        Self { original: fs::read(host.target()).expect("there"), ..host }
+    }
+
+    fn target(&self) -> PathBuf {
+        self.root.join("host/etc/kubernetes/manifests/kube-scheduler.yaml")
+    }
+
+    fn state(&self, name: &str) -> PathBuf {
+        self.root.join("host").join(STATE).join(name)
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(self.target()).expect("the manifest is there")
+    }
+
+    fn journal(&self) -> serde_json::Value {
+        serde_json::from_slice(&fs::read(self.state("state.json")).expect("there")).expect("JSON")
+    }
+
+    fn edit_journal(&self, edit: impl FnOnce(&mut serde_json::Value)) {
+        let mut journal = self.journal();
+        edit(&mut journal);
+        fs::write(self.state("state.json"), serde_json::to_vec(&journal).expect("JSON")).expect("written");
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_schedpatch"));
+        command.env_clear().current_dir(&self.root).args(args).arg("--host-root").arg(self.root.join("host"));
+        command.output().expect("the program runs")
+    }
+
+    /// Runs what must succeed, and gives what it said.
+    fn ok(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {}", said(&output));
+        said(&output)
+    }
+
+    /// Runs what must fail with a rule, changing neither the manifest nor its directory.
+    fn refuses(&self, args: &[&str], rule: &str) -> String {
+        let dir = self.target().parent().expect("a directory").to_owned();
+        let before = listing(&dir);
+        let output = self.run(args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {}", said(&output));
+        assert!(said(&output).contains(&format!("error[{rule}]")), "{args:?}: not {rule}: {}", said(&output));
+        assert!(said(&output).contains("way out: "), "{}", said(&output));
+        assert_eq!(before, listing(&dir), "{args:?} changed the manifest directory");
+        said(&output)
+    }
+
+    fn status(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.run(&["status", "-o", "json"]).stdout).expect("JSON")
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// Names, inodes and times of what is in a directory.
+fn listing(dir: &Path) -> Vec<(PathBuf, u64, i64, i64)> {
+    let entries = fs::read_dir(dir).expect("readable").map(|entry| entry.expect("readable").path());
+    let mut found: Vec<_> = entries
+        .map(|path| {
+            let metadata = fs::symlink_metadata(&path).expect("there");
+            (path, metadata.ino(), metadata.mtime(), metadata.mtime_nsec())
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// Everything below a directory.
+fn everything(dir: &Path) -> Vec<(PathBuf, u64, i64, i64)> {
+    let mut found = listing(dir);
+    let dirs: Vec<PathBuf> = found.iter().map(|entry| entry.0.clone()).filter(|path| path.is_dir()).collect();
+    found.extend(dirs.iter().flat_map(|dir| everything(dir)));
+    found
+}
+
+const APPLY: [&str; 3] = ["apply", "--source", "a"];
+
+#[test]
+fn apply_prints_each_step_and_a_second_apply_writes_nothing() {
+    let host = Host::new("twice");
+    let said = host.ok(&APPLY);
+    let order = ["wrote ", "replaced ", "Applied revision "].map(|word| said.find(word).expect(word));
+    assert!(order.is_sorted(), "{said}");
+    let before = everything(&host.root.join("host"));
+    assert!(host.ok(&APPLY).contains("Nothing to change"));
+    assert_eq!(before, everything(&host.root.join("host")));
+}
+
+#[test]
+fn restore_gives_back_every_byte_and_holds_until_the_next_apply() {
+    let host = Host::new("restore");
+    host.ok(&APPLY);
+    assert!(host.ok(&["restore"]).contains("Held"));
+    assert_eq!(fs::read(host.target()).expect("there"), host.original);
+    assert_eq!(host.status()["hold"]["by"], "schedpatch restore");
+    let before = everything(&host.root.join("host"));
+    host.ok(&["restore"]);
+    assert_eq!(before, everything(&host.root.join("host")), "restoring twice writes nothing");
+    assert!(host.ok(&APPLY).contains("note[hold]"));
+    assert!(host.status()["hold"].is_null());
+    assert_eq!(host.status()["applied"]["generation"], 2);
+}
+
+#[test]
+fn restore_needs_no_state_and_bears_a_damaged_one() {
+    let host = Host::new("stateless");
+    host.ok(&APPLY);
+    fs::remove_dir_all(host.state("")).expect("removed");
+    host.ok(&["restore"]);
+    assert_eq!(fs::read(host.target()).expect("there"), host.original);
+    host.ok(&APPLY);
+    for damage in ["", "{", "{\"version\":2}", "{\"version\":1,\"surprise\":true}", "[]"] {
+        fs::write(host.state("state.json"), damage).expect("written");
+        host.refuses(&["apply", "--source", "b"], "state");
+        assert!(host.ok(&["restore"]).contains("warning[state]"), "{damage}");
+        assert_eq!(fs::read(host.target()).expect("there"), host.original, "{damage}");
+        host.ok(&APPLY);
+    }
+}
+
+#[test]
+fn an_upgrade_in_between_is_never_undone() {
+    let host = Host::new("upgrade");
+    host.ok(&APPLY);
+    let upgraded = host.text().replace("v1.36.1", "v1.36.2");
+    assert_ne!(upgraded, host.text());
+    fs::write(host.target(), &upgraded).expect("written");
+    assert_eq!(host.status()["drift"], "edited");
+    host.ok(&["restore"]);
+    let original = String::from_utf8(host.original.clone()).expect("text");
+    assert_eq!(host.text(), original.replace("v1.36.1", "v1.36.2"));
+}
+
+#[test]
+fn back_to_last_good_changes_only_what_tells_commits_apart() {
+    let host = Host::new("back");
+    host.ok(&APPLY);
+    let good = host.text();
+    host.edit_journal(|journal| journal["lastGood"] = journal["current"].clone());
+    assert_eq!(host.status()["applied"]["verified"], true);
+    host.ok(&["apply", "--source", "b"]);
+    assert_eq!(host.status()["applied"]["verified"], false);
+    host.ok(&["restore", "--to", "last-good"]);
+    assert_eq!(host.text(), good.replace("generation: \"1\"", "generation: \"3\""));
+    assert_eq!(host.status()["hold"]["by"], "schedpatch restore --to last-good");
+    host.ok(&["restore"]);
+    assert_eq!(fs::read(host.target()).expect("there"), host.original);
+}
+
+#[test]
+fn the_last_good_text_does_not_undo_an_upgrade() {
+    let host = Host::new("back-upgrade");
+    host.ok(&APPLY);
+    host.edit_journal(|journal| journal["lastGood"] = journal["current"].clone());
+    let upgraded = String::from_utf8(host.original.clone()).expect("text").replace("v1.36.1", "v1.36.2");
+    fs::write(host.target(), &upgraded).expect("written");
+    host.ok(&["apply", "--source", "b"]);
+    assert!(host.ok(&["restore", "--to", "last-good"]).contains("warning[no-last-good]"));
+    assert_eq!(host.text(), upgraded);
+}
+
+#[test]
+fn purge_leaves_no_trace_but_what_is_not_ours() {
+    let host = Host::new("purge");
+    let before: Vec<_> = everything(&host.root.join("host")).into_iter().map(|entry| entry.0).collect();
+    host.ok(&APPLY);
+    assert!(host.ok(&["restore", "--purge"]).contains("No trace"));
+    assert_eq!(fs::read(host.target()).expect("there"), host.original);
+    let mut after: Vec<_> = everything(&host.root.join("host")).into_iter().map(|entry| entry.0).collect();
+    // the directories above ours stay, since others may have begun to use them
+    after.retain(|path| !path.ends_with("var") && !path.ends_with("var/lib"));
+    assert_eq!(before, after);
+    host.ok(&APPLY);
+    fs::write(host.state("notes.txt"), "somebody's").expect("written");
+    assert!(host.ok(&["restore", "--purge"]).contains("not ours"));
+    let left: Vec<_> = listing(&host.state("")).into_iter().map(|entry| entry.0).collect();
+    assert_eq!(left, [host.state("notes.txt")]);
+}
+
+#[test]
+fn a_dry_run_says_all_and_writes_nothing() {
+    let host = Host::new("dry");
+    let before = everything(&host.root.join("host"));
+    let said = host.ok(&["apply", "--source", "a", "--dry-run"]);
+    assert!(said.contains("+    - --config=") && said.contains("Nothing was written"), "{said}");
+    assert_eq!(before, everything(&host.root.join("host")));
+}
+
+#[test]
+fn a_revision_that_failed_is_not_tried_again_unless_somebody_says_so() {
+    let host = Host::new("bad");
+    host.ok(&APPLY);
+    let revision = host.status()["applied"]["revision"].as_str().expect("text").to_owned();
+    host.ok(&["restore"]);
+    host.edit_journal(|journal| {
+        journal["bad"][&revision] =
+            serde_json::json!({"reason": "unknown flag: --nonsense", "since": "2026-11-16T18:31:08Z"});
+    });
+    assert!(host.refuses(&APPLY, "bad-revision").contains("unknown flag: --nonsense"));
+    assert_eq!(host.status()["bad"][0]["reason"], "unknown flag: --nonsense");
+    host.ok(&["apply", "--source", "b"]);
+    host.ok(&["apply", "--source", "a", "--retry"]);
+    assert_eq!(host.status()["bad"], serde_json::json!([]));
+}
+
+#[test]
+fn what_must_not_be_replaced_is_refused() {
+    let host = Host::new("refused");
+    let dir = host.target().parent().expect("a directory").to_owned();
+    let elsewhere = host.root.join("host/etc/elsewhere.yaml");
+
+    fs::hard_link(host.target(), &elsewhere).expect("linked");
+    host.refuses(&APPLY, "hard-link");
+    host.refuses(&["apply", "--source", "a", "--dry-run"], "hard-link");
+    fs::remove_file(&elsewhere).expect("removed");
+
+    for mode in [0o775, 0o757, 0o1777] {
+        fs::set_permissions(&dir, fs::Permissions::from_mode(mode)).expect("a mode");
+        assert!(host.refuses(&APPLY, "writable-by-others").contains("chmod go-w"));
+    }
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).expect("a mode");
+
+    fs::rename(host.target(), &elsewhere).expect("moved");
+    symlink("../../elsewhere.yaml", host.target()).expect("linked");
+    host.refuses(&APPLY, "symlink");
+    fs::remove_file(host.target()).expect("removed");
+    fs::rename(&elsewhere, host.target()).expect("moved");
+
+    let large = host.text() + &"# x\n".repeat(3 << 20);
+    fs::write(host.target(), large).expect("written");
+    host.refuses(&APPLY, "unreadable");
+    fs::write(host.target(), &host.original).expect("written");
+
+    host.ok(&APPLY);
+    fs::set_permissions(host.state(""), fs::Permissions::from_mode(0o777)).expect("a mode");
+    host.refuses(&["apply", "--source", "b"], "writable-by-others");
+}
+
+#[test]
+fn planted_names_are_not_followed() {
+    let host = Host::new("planted");
+    let victim = host.root.join("victim");
+    fs::write(&victim, "precious").expect("written");
+    let dir = host.target().parent().expect("a directory").to_owned();
+    symlink(&victim, dir.join(".kube-scheduler.yaml.schedpatch")).expect("linked");
+    fs::create_dir_all(host.state("texts")).expect("a directory");
+    symlink(&victim, host.state(".state.json.schedpatch")).expect("linked");
+    host.ok(&APPLY);
+    assert_eq!(fs::read_to_string(&victim).expect("there"), "precious");
+    assert!(listing(&dir).iter().all(|entry| !entry.0.to_string_lossy().contains(".schedpatch")));
+
+    fs::remove_dir_all(host.state("")).expect("removed");
+    fs::create_dir_all(host.state("")).expect("a directory");
+    symlink(&victim, host.state("lock")).expect("linked");
+    host.refuses(&["apply", "--source", "b"], "write");
+    assert_eq!(fs::read_to_string(&victim).expect("there"), "precious");
+}
+
+#[test]
+fn links_are_followed_as_the_host_would_and_never_out_of_it() {
+    for walk in [Walk::Kernel, Walk::ByName] {
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("apply/links-{walk:?}"));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(root.join("host/data/deep")).expect("a directory");
+        fs::create_dir_all(root.join("outside")).expect("a directory");
+        fs::write(root.join("outside/secret"), "").expect("written");
+        let link = |to: &str, name: &str| symlink(to, root.join("host").join(name)).expect("linked");
+        link("/data/deep", "absolute");
+        link("data/deep", "relative");
+        link("../outside", "up");
+        link(&root.join("outside").display().to_string(), "out");
+        link("loop", "loop");
+        fs::write(root.join("host/file"), "").expect("written");
+        let host = Root::open(&root.join("host")).expect("opened").walking(walk);
+        let inode = |path: &str| fs::metadata(root.join("host").join(path)).expect("there").ino();
+        for path in ["/absolute", "/relative", "/data/deep/../deep", "/absolute/../deep/."] {
+            let names = host.dir(path).and_then(|dir| dir.names());
+            assert_eq!(names.expect(path), Vec::<String>::new(), "{path}");
+        }
+        fs::write(root.join("host/data/deep/here"), "").expect("written");
+        assert_eq!(host.dir("/absolute").and_then(|dir| dir.names()).expect("names"), ["here"], "{walk:?}");
+        assert!(host.dir("/../..").and_then(|dir| dir.names()).expect("the root").contains(&"data".to_owned()));
+        for path in ["/up", "/out", "/loop", "/file", "/missing", "/file/x"] {
+            assert!(host.dir(path).is_err(), "{walk:?}: {path} was opened");
+        }
+        assert!(inode("data/deep") != 0);
+    }
+}
+
+#[test]
+fn who_waits_is_told_for_whom_and_only_as_long_as_asked() {
+    let host = Host::new("lock");
+    let root = Root::open(&host.root.join("host")).expect("opened");
+    let claim = Claim {
+        state_dir: "/var/lib/schedpatch",
+        command: "run",
+        now: Stamp::from_unix(1_794_853_868),
+        timeout: Duration::ZERO,
+    };
+    let lock = Lock::take(&HostDoor, &root, &claim, &mut |_| {}).expect("nobody else has it");
+    let begun = Instant::now();
+    let said = host.refuses(&["apply", "--source", "a", "--lock-timeout", "300ms"], "locked");
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+    let holder = format!("schedpatch run, process {}", std::process::id());
+    assert!(said.contains(&holder) && said.contains("since 2026-11-16T18:31:08Z"), "{said}");
+    drop(lock);
+    host.ok(&APPLY);
+}
+
+#[test]
+fn appliers_at_once_take_turns() {
+    let host = Host::new("turns");
+    let run = |source: &'static str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_schedpatch"));
+        command.env_clear().current_dir(&host.root).args(["apply", "--source", source, "--host-root", "host"]);
+        command.stdout(std::process::Stdio::null()).spawn().expect("started")
+    };
+    let mut running: Vec<_> = (0..8).map(|number| run(if number % 2 == 0 { "a" } else { "b" })).collect();
+    for child in &mut running {
+        assert!(child.wait().expect("ended").success());
+    }
+    assert_eq!(host.status()["drift"], "none");
+    assert!(host.status()["inFlight"].is_null());
+    host.ok(&["restore"]);
+    assert_eq!(fs::read(host.target()).expect("there"), host.original);
+}
+
+#[test]
+fn a_damaged_file_of_the_revision_is_mended_without_a_restart() {
+    let host = Host::new("mended");
+    host.ok(&APPLY);
+    let revision = host.status()["applied"]["revision"].as_str().expect("text").to_owned();
+    let config = host.state("revisions").join(&revision).join("config.yaml");
+    let before = (fs::read(&config).expect("there"), fs::metadata(host.target()).expect("there").ino());
+    fs::write(&config, "tampered").expect("written");
+    assert!(host.ok(&APPLY).contains("our own files are in order again"));
+    let after = (fs::read(&config).expect("there"), fs::metadata(host.target()).expect("there").ino());
+    assert_eq!(before, after);
+}
+
+#[test]
+fn old_revisions_go_and_the_last_three_stay() {
+    let host = Host::new("garbage");
+    let mut seen = Vec::new();
+    for parallelism in 1..=6 {
+        let config = host.root.join("b/config.yaml");
+        let text = fs::read_to_string(host.root.join("a/config.yaml")).expect("text");
+        fs::write(config, format!("{text}podInitialBackoffSeconds: {parallelism}\n")).expect("written");
+        host.ok(&["apply", "--source", "b"]);
+        seen.push(host.status()["applied"]["revision"].as_str().expect("text").to_owned());
+    }
+    let mut left: Vec<_> = listing(&host.state("revisions"))
+        .iter()
+        .map(|entry| entry.0.file_name().expect("a name").to_string_lossy().into_owned())
+        .collect();
+    left.sort();
+    let mut last = seen[3..].to_vec();
+    last.sort();
+    assert_eq!(left, last);
+}
+
+#[test]
+fn another_target_is_refused_while_ours_is_in_the_first() {
+    let host = Host::new("other");
+    host.ok(&APPLY);
+    let other = host.root.join("host/opt/manifests");
+    fs::create_dir_all(&other).expect("a directory");
+    fs::write(other.join("kube-scheduler.yaml"), &host.original).expect("written");
+    let args = ["apply", "--source", "a", "--platform", "kubeadm", "--manifest-dir", "/opt/manifests"];
+    assert!(
+        host.refuses(&args, "other-target").contains("restore --target /etc/kubernetes/manifests/kube-scheduler.yaml")
+    );
+    host.ok(&["restore"]);
+    host.ok(&args);
+}
+
+#[test]
+fn status_tells_what_others_did() {
+    let host = Host::new("status");
+    let code = |host: &Host| host.run(&["status"]).status.code();
+    assert_eq!((host.status()["applied"].clone(), code(&host)), (serde_json::Value::Null, Some(0)));
+    host.ok(&APPLY);
+    assert_eq!((host.status()["drift"].clone(), code(&host)), ("none".into(), Some(0)));
+    let ours = host.text();
+    fs::write(host.target(), ours.clone() + "# mine\n").expect("written");
+    assert_eq!((host.status()["drift"].clone(), code(&host)), ("edited".into(), Some(3)));
+    fs::write(host.target(), &host.original).expect("written");
+    assert_eq!((host.status()["drift"].clone(), code(&host)), ("gone".into(), Some(3)));
+    fs::write(host.target(), &ours).expect("written");
+    fs::remove_file(host.state("state.json")).expect("removed");
+    assert_eq!((host.status()["drift"].clone(), code(&host)), ("unknown".into(), Some(3)));
+    fs::remove_file(host.target()).expect("removed");
+    assert_eq!((host.status()["drift"].clone(), code(&host)), ("unreadable".into(), Some(1)));
+}
+
+/// The formats that others may read: `UPDATE_GOLDEN=1` writes them anew.
+#[test]
+fn the_formats_of_state_and_status_are_pinned() {
+    let host = Host::new("formats");
+    host.ok(&APPLY);
+    host.edit_journal(|journal| journal["lastGood"] = journal["current"].clone());
+    host.ok(&["apply", "--source", "b"]);
+    host.edit_journal(|journal| {
+        journal["bad"]["0123456789ab"] =
+            serde_json::json!({"reason": "unknown flag: --nonsense", "since": "2026-11-16T18:31:08Z"});
+        let flight = serde_json::json!({
+            "from": journal["current"]["text"], "to": "0".repeat(64), "commit": null, "original": null,
+            "since": "2026-11-16T18:31:08Z"
+        });
+        journal["inFlight"] = flight;
+        journal["hold"] = serde_json::json!({"by": "schedpatch restore", "since": "2026-11-16T18:31:08Z"});
+        for commit in ["current", "lastGood"] {
+            journal[commit]["since"] = "2026-11-16T18:31:08Z".into();
+        }
+    });
+    let pinned = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats");
+    let status = String::from_utf8(host.run(&["status", "-o", "json"]).stdout).expect("text");
+    let text = said(&host.run(&["status"]));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::create_dir_all(&pinned).expect("a directory");
+        let journal = serde_json::to_string_pretty(&host.journal()).expect("JSON") + "\n";
+        fs::write(pinned.join("state-1.json"), journal).expect("written");
+        fs::write(pinned.join("status-1.json"), &status).expect("written");
+        fs::write(pinned.join("status.txt"), &text).expect("written");
+    }
+    let read = |name: &str| fs::read_to_string(pinned.join(name)).expect("run UPDATE_GOLDEN=1 cargo test --test apply");
+    assert_eq!(status, read("status-1.json"));
+    assert_eq!(text, read("status.txt"));
+    // a state file of this format is read for ever, and written back with the same fields
+    fs::write(host.state("state.json"), read("state-1.json")).expect("written");
+    host.ok(&["restore"]);
+    let (mut old, mut new) = (serde_json::from_str(&read("state-1.json")).expect("JSON"), host.journal());
+    let fields =
+        |value: &mut serde_json::Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+    assert_eq!(fields(&mut old), fields(&mut new));
+}
