@@ -33,11 +33,16 @@ e2e versions="v1.36.4 v1.30.4":
     SCHEDPATCH_SCHEDULERS="$(hack/scheduler/build {{ versions }})" \
         cargo test --locked --features real-scheduler --test agreement -- --nocapture
 
-# instructions per edit, counted by callgrind, against the budget; time and growth of composing
+# killed, failing and losing power at every call that changes a file (all pairs with: just crash --all; needs root)
+crash *args:
+    hack/crash {{ args }}
+
+# instructions of edit and apply, counted by callgrind, against their budgets; time of composing and of file work
 bench:
     hack/tool valgrind
     cargo bench --locked --bench edit
     cargo bench --locked --bench compose
+    cargo bench --locked --bench apply
 
 # the plan for a host tree and a source directory, by default the bundled example
 plan host="examples/host" source="examples/source":

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::revision::Digest;
+use crate::revision::{Digest, REVISION_DIGITS};
 use crate::stamp::Stamp;
 
 /// Raised when a field changes its meaning or goes.
@@ -17,6 +17,8 @@ const KEPT_REVISIONS: usize = 3;
 
 /// The journal's file in our directory.
 pub(crate) const STATE_FILE: &str = "state.json";
+/// Where a journal goes that cannot be read.
+pub(crate) const DAMAGED_FILE: &str = "state.json.damaged";
 /// The target's texts that the journal names, each under its digest.
 pub(crate) const TEXTS_DIR: &str = "texts";
 /// The revisions, each a directory.
@@ -28,6 +30,23 @@ const UNFINISHED: &str = ".schedpatch";
 /// The name under which a file is written before it is there.
 pub(crate) fn unfinished(name: &str) -> String {
     format!(".{name}{UNFINISHED}")
+}
+
+/// The same for files of our own directory, whose names may be as long as the system allows.
+pub(crate) const UNFINISHED_OWN: &str = ".new.schedpatch";
+
+/// Whether a name is that of a revision.
+pub(crate) fn is_revision(name: &str) -> bool {
+    name.len() == REVISION_DIGITS && is_hex(name)
+}
+
+/// Whether a name is that of a text.
+pub(crate) fn is_text(name: &str) -> bool {
+    name.len() == 64 && is_hex(name)
+}
+
+fn is_hex(name: &str) -> bool {
+    name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Whether a name is that of an unfinished file of ours.
@@ -80,6 +99,8 @@ pub struct Commit {
     pub generation: u64,
     /// The target's text, kept in `texts/`
     pub text: Digest,
+    /// Digests of the revision's files, by their path on the host
+    pub files: BTreeMap<String, Digest>,
     /// When it was committed
     pub since: Stamp,
 }
@@ -147,7 +168,9 @@ impl Journal {
         let text = |error: serde_json::Error| error.to_string();
         let Versioned { version } = serde_json::from_slice(bytes).map_err(text)?;
         if version != FORMAT_VERSION {
-            return Err(format!("it has format {version}, and this schedpatch knows only {FORMAT_VERSION}"));
+            return Err(format!(
+                "it has format {version}, and this schedpatch knows only {FORMAT_VERSION}: use a newer one"
+            ));
         }
         serde_json::from_slice(bytes).map_err(text)
     }
@@ -159,24 +182,38 @@ impl Journal {
         Ok(text)
     }
 
-    /// The journal once work in flight is judged by what stands in the target: it was committed, or it was not.
+    /// The journal once work in flight is judged by what stands in its target: it was committed, or it was not.
     #[must_use]
-    pub fn settled(mut self, target: Digest) -> Self {
+    pub fn settled(mut self, target: &str, text: Digest) -> Self {
+        if self.target.as_deref() != Some(target) {
+            return self;
+        }
         match self.in_flight.take() {
-            Some(flight) if flight.to == target => self.landed(flight),
+            Some(flight) if flight.to == text => self.landed(flight),
             _ => self,
         }
+    }
+
+    /// The journal of a host whose target carries nothing of ours.
+    #[must_use]
+    pub fn cleared(self) -> Self {
+        Self { original: None, current: None, last_good: None, ..self }
     }
 
     /// The journal before a commit. From here on the generation is used up, whatever happens.
     #[must_use]
     pub fn intending(mut self, target: &str, flight: InFlight) -> Self {
         if let Some(commit) = &flight.commit {
-            self.generation = self.generation.max(commit.generation);
+            self.saw(commit.generation);
         }
         self.target = Some(target.to_owned());
         self.in_flight = Some(flight);
         self
+    }
+
+    /// A generation that was seen is never given again.
+    pub fn saw(&mut self, generation: u64) {
+        self.generation = self.generation.max(generation);
     }
 
     fn landed(mut self, flight: InFlight) -> Self {
@@ -186,10 +223,15 @@ impl Journal {
             self.recent.truncate(KEPT_REVISIONS);
             self.original = flight.original;
             self.current = Some(commit);
+            self
         } else {
-            (self.original, self.current, self.last_good) = (None, None, None);
+            self.cleared()
         }
-        self
+    }
+
+    /// Whether the target carries something of ours, or may.
+    pub fn is_busy(&self) -> bool {
+        self.current.is_some() || self.in_flight.is_some()
     }
 
     /// Whether the target is exactly what we committed last.
@@ -199,8 +241,8 @@ impl Journal {
 
     /// Whether what we committed last was proven to run.
     pub fn is_proven(&self) -> bool {
-        let good = self.last_good.as_ref().map(|commit| commit.generation);
-        good.is_some() && good == self.current.as_ref().map(|commit| commit.generation)
+        let good = self.last_good.as_ref().map(|commit| commit.text);
+        good.is_some() && good == self.current.as_ref().map(|commit| commit.text)
     }
 
     /// The texts that must be kept.

@@ -12,7 +12,7 @@ use crate::settings::Wishes;
 const EDIT_FORMAT: &str = "static-pod/1";
 
 /// Hex digits of a revision: enough to name a directory, short enough to read aloud.
-const REVISION_DIGITS: usize = 12;
+pub(crate) const REVISION_DIGITS: usize = 12;
 
 /// A SHA-256.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

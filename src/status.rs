@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use crate::finding::Finding;
 use crate::journal::{Hold, Journal};
-use crate::observe::Snapshot;
+use crate::observe::{Snapshot, State};
 use crate::plan::Plan;
+use crate::revision::Digest;
 use crate::stamp::Stamp;
 
 /// Raised when a field changes its meaning or goes.
@@ -88,12 +89,17 @@ struct Flight {
 impl Status {
     /// Of a host, by what was seen and by the plan to take ours out of it.
     pub fn of(snapshot: &Snapshot, restore: &Plan) -> Self {
-        let journal = &snapshot.state.journal;
-        let ours = restore.target.as_ref().and_then(|target| target.ours.as_ref());
-        let applied = ours.map(|ours| {
-            let known = journal.current.as_ref().filter(|commit| commit.generation == ours.generation);
+        let State { journal, revision_files, .. } = &snapshot.state;
+        let mut findings: Vec<Finding> =
+            restore.findings.iter().filter(|finding| finding.rule != "nothing-to-restore").cloned().collect();
+        let target = restore.target.as_ref();
+        let settled = target.map_or_else(|| journal.clone(), |now| journal.clone().settled(&now.path, now.digest));
+        let applied = target.and_then(|target| Some((target, target.ours.as_ref()?))).map(|(target, ours)| {
+            let known = settled.current.as_ref().filter(|commit| commit.generation == ours.generation);
             let since = known.map(|commit| commit.since);
-            let verified = known.is_some() && journal.is_proven();
+            let verified = settled.is_proven() && settled.is_current(target.digest);
+            let files = known.map(|commit| &commit.files).into_iter().flatten();
+            findings.extend(files.filter(|(path, digest)| revision_files.get(*path) != Some(digest)).map(damaged));
             Applied { revision: ours.revision.clone(), generation: ours.generation, since, verified }
         });
         let last_good = journal.last_good.as_ref().map(|commit| Good {
@@ -117,18 +123,35 @@ impl Status {
             platform: restore.platform,
             target: restore.target.as_ref().map(|target| target.path.clone()),
             applied,
-            drift: drift(journal, restore),
+            drift: drift(&settled, restore),
             last_good,
             bad: bad.collect(),
             hold: journal.hold.clone(),
             in_flight,
-            findings: restore.findings.iter().filter(|finding| finding.rule != "nothing-to-restore").cloned().collect(),
+            findings,
+        }
+    }
+
+    /// Of a host at which nobody could look.
+    pub fn unknown(finding: Finding) -> Self {
+        Self {
+            version: FORMAT_VERSION,
+            platform: None,
+            target: None,
+            applied: None,
+            drift: Drift::Unreadable,
+            last_good: None,
+            bad: Vec::new(),
+            hold: None,
+            in_flight: None,
+            findings: vec![finding],
         }
     }
 
     /// Whether work is in flight or somebody else changed what we wrote.
     pub fn is_unsettled(&self) -> bool {
-        self.in_flight.is_some() || self.drift != Drift::None
+        let is_damage = |finding: &Finding| finding.rule == "revision-files";
+        self.in_flight.is_some() || self.drift != Drift::None || self.findings.iter().any(is_damage)
     }
 
     /// The status as one JSON document.
@@ -137,9 +160,13 @@ impl Status {
     }
 }
 
-fn drift(journal: &Journal, restore: &Plan) -> Drift {
+fn damaged((path, _): (&String, &Digest)) -> Finding {
+    let message = "a file of the applied revision is missing, changed, or not readable for the scheduler";
+    Finding::warning("revision-files", message, "schedpatch apply mends it, without a restart").in_file(path)
+}
+
+fn drift(settled: &Journal, restore: &Plan) -> Drift {
     let Some(target) = &restore.target else { return Drift::Unreadable };
-    let settled = journal.clone().settled(target.digest);
     match (&target.ours, &settled.current) {
         (Some(_), Some(commit)) if commit.text == target.digest => Drift::None,
         (Some(ours), Some(commit)) if commit.generation == ours.generation => Drift::Edited,

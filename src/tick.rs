@@ -73,13 +73,19 @@ impl fmt::Debug for World<'_> {
 
 /// Runs one pass. What is up to date is left alone: not even the lock is taken.
 pub fn run(order: &Order<'_>, world: &World<'_>, told: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Finding> {
-    let (snapshot, plan) = look(order)?;
+    let (snapshot, plan) = first_look(order)?;
+    let is_bare = order.purge && plan.commit().is_none() && !observe::exists(order.settings);
     let settled = apply::is_settled(&plan, &snapshot, order.direction) && !order.purge;
-    if plan.has_errors() || settled {
-        return Ok(Outcome { plan, receipt: None, purged: None });
+    if plan.has_errors() || settled || is_bare {
+        return Ok(Outcome { plan, receipt: None, purged: is_bare.then_some(true) });
+    }
+    if order.purge {
+        refuse_if_used(&snapshot, &plan)?;
     }
     let root = open_root(order.settings)?;
-    apply::check(&root, &plan).or_else(|error| if is_transient(&error) { Ok(()) } else { Err(error.finding()) })?;
+    let state_dir = &order.settings.state_dir;
+    apply::check(&root, state_dir, &plan)
+        .or_else(|error| if is_transient(&error) { Ok(()) } else { Err(error.finding()) })?;
     let claim = Claim {
         state_dir: &order.settings.state_dir,
         command: order.command,
@@ -89,9 +95,13 @@ pub fn run(order: &Order<'_>, world: &World<'_>, told: &mut dyn FnMut(Event<'_>)
     let lock = Lock::take(world.door, &root, &claim, &mut |holder| told(Event::Waiting(holder)));
     let lock = lock.map_err(|error| error.finding())?;
     let writer = Writer { door: world.door, root: &root, lock: &lock, now: claim.now };
-    let mut outcome = write(order, &writer, told)?;
+    let mut outcome = write(order, &writer, (snapshot, plan), told)?;
     if order.purge && !outcome.plan.has_errors() {
-        outcome.purged = Some(apply::purge(&writer).map_err(|error| error.finding())?);
+        // a commit of this run is on the disk; what others did to the target may not be
+        let is_synced = outcome.receipt.as_ref().is_some_and(|receipt| receipt.committed);
+        let target = outcome.plan.target.as_ref().filter(|_| !is_synced).map(|target| target.path.as_str());
+        let purged = apply::purge(&writer, target).map_err(|error| error.after_commit().finding())?;
+        outcome.purged = Some(purged);
     }
     Ok(outcome)
 }
@@ -100,28 +110,40 @@ pub fn run(order: &Order<'_>, world: &World<'_>, told: &mut dyn FnMut(Event<'_>)
 pub fn rehearse(order: &Order<'_>) -> Result<Plan, Finding> {
     let (_, plan) = look(order)?;
     if !plan.has_errors() {
-        apply::check(&open_root(order.settings)?, &plan).map_err(|error| error.finding())?;
+        let root = open_root(order.settings)?;
+        apply::check(&root, &order.settings.state_dir, &plan).map_err(|error| error.finding())?;
     }
     Ok(plan)
 }
 
-/// Plans again under the lock, and again when somebody else writes in between.
-fn write(order: &Order<'_>, writer: &Writer<'_>, told: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Finding> {
+/// Looks again under the lock, and plans again where something has changed; and again when somebody else writes in between.
+fn write(
+    order: &Order<'_>,
+    writer: &Writer<'_>,
+    first: (Snapshot, Plan),
+    told: &mut dyn FnMut(Event<'_>),
+) -> Result<Outcome, Finding> {
+    let (mut seen, mut planned) = first;
     let mut attempt = 1;
     loop {
-        let (snapshot, plan) = look(order)?;
+        let snapshot = observe::take_snapshot(order.settings)?;
+        if snapshot != seen {
+            planned = plan::make(&snapshot, order.settings, order.direction);
+            seen = snapshot;
+        }
+        let (snapshot, plan) = (&seen, &planned);
         let overtaken = if plan.has_errors() {
             // while somebody else replaces the file it may be missing, or half written
             if attempt == 1 || attempt == MAX_ATTEMPTS {
-                return Ok(Outcome { plan, receipt: None, purged: None });
+                return Ok(Outcome { plan: planned, receipt: None, purged: None });
             }
             None
-        } else if apply::is_settled(&plan, &snapshot, order.direction) {
-            return Ok(Outcome { plan, receipt: None, purged: None });
+        } else if apply::is_settled(plan, snapshot, order.direction) {
+            return Ok(Outcome { plan: planned, receipt: None, purged: None });
         } else {
-            told(Event::Planned(&plan));
-            match apply::carry_out(writer, &plan, &snapshot, order.direction, &mut |done| told(Event::Done(done))) {
-                Ok(receipt) => return Ok(Outcome { plan, receipt: Some(receipt), purged: None }),
+            told(Event::Planned(plan));
+            match apply::carry_out(writer, plan, snapshot, order.direction, &mut |done| told(Event::Done(done))) {
+                Ok(receipt) => return Ok(Outcome { plan: planned, receipt: Some(receipt), purged: None }),
                 Err(error) if is_transient(&error) && attempt < MAX_ATTEMPTS => Some(error),
                 Err(error) => return Err(error.finding()),
             }
@@ -131,6 +153,32 @@ fn write(order: &Order<'_>, writer: &Writer<'_>, told: &mut dyn FnMut(Event<'_>)
         }
         thread::sleep(QUIET);
         attempt += 1;
+    }
+}
+
+/// Looks again where the target is only just not there: whoever replaces it may be in the middle of that.
+fn first_look(order: &Order<'_>) -> Result<(Snapshot, Plan), Finding> {
+    for _ in 1..MAX_ATTEMPTS {
+        let (snapshot, plan) = look(order)?;
+        if plan.target.is_some() || snapshot.state.journal.target.is_none() {
+            return Ok((snapshot, plan));
+        }
+        thread::sleep(QUIET);
+    }
+    look(order)
+}
+
+/// Another manifest may have a revision of ours in use: then its files must stay.
+fn refuse_if_used(snapshot: &Snapshot, plan: &Plan) -> Result<(), Finding> {
+    let own = plan.target.as_ref().map(|target| target.path.as_str());
+    let used = snapshot.state.revisions.iter().filter_map(|revision| snapshot.facts.mentions(revision));
+    match used.into_iter().find(|file| Some(file.path.as_str()) != own) {
+        Some(file) => {
+            let way_out = format!("take ours out of it first: schedpatch restore --target {}", file.path);
+            let finding = Finding::error("still-used", "this manifest uses a revision that would be removed", way_out);
+            Err(finding.in_file(&file.path))
+        }
+        None => Ok(()),
     }
 }
 

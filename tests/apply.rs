@@ -482,3 +482,217 @@ fn the_formats_of_state_and_status_are_pinned() {
         |value: &mut serde_json::Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
     assert_eq!(fields(&mut old), fields(&mut new));
 }
+
+/// A second scheduler beside the first, with its own configuration.
+fn second_scheduler(host: &Host) -> &'static str {
+    let text =
+        String::from_utf8(host.original.clone()).expect("text").replace("name: kube-scheduler\n", "name: second\n");
+    let other = host.target().with_file_name("second.yaml");
+    fs::write(&other, text).expect("written");
+    "/etc/kubernetes/manifests/second.yaml"
+}
+
+#[test]
+fn a_revision_that_any_manifest_uses_stays() {
+    let host = Host::new("used");
+    let second = second_scheduler(&host);
+    host.ok(&APPLY);
+    let revision = host.status()["applied"]["revision"].as_str().expect("text").to_owned();
+    fs::remove_file(host.state("state.json")).expect("removed");
+    for number in 1..=5 {
+        let text = fs::read_to_string(host.root.join("a/config.yaml")).expect("text");
+        fs::write(host.root.join("b/config.yaml"), format!("{text}podInitialBackoffSeconds: {number}\n"))
+            .expect("written");
+        host.ok(&["apply", "--source", "b", "--target", second]);
+    }
+    assert!(host.state("revisions").join(&revision).join("config.yaml").is_file(), "the first scheduler uses it");
+    fs::write(host.state("state.json"), "garbage").expect("written");
+    host.refuses(&["restore", "--purge", "--target", second], "still-used");
+}
+
+#[test]
+fn work_in_flight_on_one_target_blocks_another() {
+    let host = Host::new("flight");
+    let second = second_scheduler(&host);
+    host.ok(&APPLY);
+    host.edit_journal(|journal| {
+        journal["inFlight"] = serde_json::json!({
+            "from": "0".repeat(64), "to": journal["current"]["text"], "commit": journal["current"],
+            "original": journal["original"], "since": "2026-11-16T18:31:08Z"
+        });
+        journal["current"] = serde_json::Value::Null;
+    });
+    host.refuses(&["apply", "--source", "b", "--target", second], "other-target");
+    host.ok(&APPLY);
+    assert!(host.journal()["inFlight"].is_null());
+    assert_eq!(host.status()["applied"]["generation"], 1, "the commit had happened, so nothing was restarted");
+}
+
+#[test]
+fn the_last_good_revision_comes_back_only_whole() {
+    let host = Host::new("whole");
+    fs::write(host.root.join("a/ca.txt"), "a file beside").expect("written");
+    host.ok(&APPLY);
+    host.edit_journal(|journal| journal["lastGood"] = journal["current"].clone());
+    let revision = host.status()["applied"]["revision"].as_str().expect("text").to_owned();
+    host.ok(&["apply", "--source", "b"]);
+    fs::remove_file(host.state("revisions").join(revision).join("ca.txt")).expect("removed");
+    assert!(host.ok(&["restore", "--to", "last-good", "--dry-run"]).contains("warning[no-last-good]"));
+    assert!(host.ok(&["restore", "--to", "last-good"]).contains("warning[no-last-good]"));
+    assert_eq!(fs::read(host.target()).expect("there"), host.original);
+}
+
+#[test]
+fn a_generation_is_never_given_twice() {
+    let host = Host::new("generation");
+    for source in ["a", "b", "a"] {
+        host.ok(&["apply", "--source", source]);
+    }
+    fs::remove_file(host.state("state.json")).expect("removed");
+    host.ok(&["restore"]);
+    host.ok(&APPLY);
+    assert_eq!(host.status()["applied"]["generation"], 4);
+}
+
+#[test]
+fn only_the_very_text_that_was_proven_counts_as_verified() {
+    let host = Host::new("verified");
+    host.ok(&APPLY);
+    host.edit_journal(|journal| journal["lastGood"] = journal["current"].clone());
+    assert_eq!(host.status()["applied"]["verified"], true);
+    fs::write(host.target(), host.text().replace("v1.36.1", "v1.36.2")).expect("written");
+    assert_eq!(host.status()["applied"]["verified"], false);
+    host.ok(&APPLY);
+    assert_eq!(host.status()["drift"], "none", "what others added is taken in");
+    assert_eq!(host.status()["applied"]["verified"], false);
+    host.ok(&["restore"]);
+    let original = String::from_utf8(host.original.clone()).expect("text");
+    assert_eq!(host.text(), original.replace("v1.36.1", "v1.36.2"));
+}
+
+#[test]
+fn our_directory_is_never_the_kubelets() {
+    let host = Host::new("mine");
+    for dir in ["/etc/kubernetes/manifests", "/etc/kubernetes/manifests/schedpatch"] {
+        host.refuses(&["apply", "--source", "a", "--state-dir", dir], "state-dir");
+    }
+    fs::create_dir_all(host.root.join("host/var/lib")).expect("a directory");
+    symlink("/etc/kubernetes/manifests", host.state("").with_file_name("schedpatch")).expect("linked");
+    host.refuses(&APPLY, "state-dir");
+}
+
+#[test]
+fn odd_things_in_our_directory_do_not_stop_a_restore() {
+    let host = Host::new("odd");
+    type Oddity = fn(&Host);
+    let oddities: [Oddity; 7] = [
+        |host| fs::create_dir(host.state("texts/foo")).expect("made"),
+        |host| symlink("/nonexistent", host.state("texts/foo")).expect("linked"),
+        |host| fs::create_dir_all(host.state("revisions/cafe/sub")).expect("made"),
+        |host| fs::create_dir(host.state(".x.schedpatch")).expect("made"),
+        |host| fs::write(host.state("texts/big"), vec![b'x'; 11 << 20]).expect("written"),
+        |host| {
+            fs::remove_file(host.state("state.json")).expect("removed");
+            fs::create_dir(host.state("state.json")).expect("made");
+        },
+        |host| fs::remove_dir_all(host.state("revisions")).expect("removed"),
+    ];
+    for (number, oddity) in oddities.iter().enumerate() {
+        let _ = fs::remove_dir_all(host.state(""));
+        fs::write(host.target(), &host.original).expect("written");
+        host.ok(&APPLY);
+        oddity(&host);
+        host.ok(&["restore"]);
+        assert_eq!(fs::read(host.target()).expect("there"), host.original, "oddity {number}");
+    }
+}
+
+#[test]
+fn what_is_not_ours_survives_a_purge() {
+    let host = Host::new("not-ours");
+    host.ok(&["restore", "--purge"]);
+    assert!(!host.root.join("host").join(STATE).exists(), "nothing is made in order to be removed");
+    host.ok(&APPLY);
+    fs::write(host.state("texts/notes.txt"), "somebody's").expect("written");
+    fs::create_dir(host.state("revisions/backup")).expect("made");
+    fs::write(host.state("revisions/backup/mine"), "somebody's").expect("written");
+    assert!(host.ok(&["restore", "--purge"]).contains("not ours"));
+    assert!(host.state("texts/notes.txt").is_file() && host.state("revisions/backup/mine").is_file());
+    assert!(!host.state("state.json").exists());
+}
+
+#[test]
+fn somebody_who_took_ours_out_before_us_is_believed() {
+    let host = Host::new("gone");
+    host.ok(&APPLY);
+    let upgraded = String::from_utf8(host.original.clone()).expect("text").replace("v1.36.1", "v1.36.2");
+    fs::write(host.target(), &upgraded).expect("written");
+    assert_eq!(host.status()["drift"], "gone");
+    host.ok(&["restore"]);
+    assert_eq!(host.status()["drift"], "none");
+    assert_eq!(host.text(), upgraded);
+}
+
+#[test]
+fn status_sees_a_damaged_revision_and_apply_mends_it() {
+    let host = Host::new("damaged");
+    host.ok(&APPLY);
+    let revision = host.status()["applied"]["revision"].as_str().expect("text").to_owned();
+    let dir = host.state("revisions").join(revision);
+    let (config, inode) = (dir.join("config.yaml"), fs::metadata(host.target()).expect("there").ino());
+    let good = fs::read(&config).expect("there");
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+    let damages: [&dyn Fn(); 5] = [
+        &|| fs::remove_dir_all(&dir).expect("removed"),
+        &|| fs::write(&config, "tampered").expect("written"),
+        &|| mode(&config, 0o600),
+        &|| mode(&dir, 0o700),
+        &|| {
+            fs::rename(&config, host.root.join("elsewhere")).expect("moved");
+            symlink(host.root.join("elsewhere"), &config).expect("linked");
+        },
+    ];
+    for (number, damage) in damages.iter().enumerate() {
+        damage();
+        let closed = fs::metadata(&dir).is_ok_and(|metadata| metadata.mode() & 0o77 == 0);
+        assert!(closed || host.run(&["status"]).status.code() == Some(3), "damage {number} is seen");
+        host.ok(&APPLY);
+        assert_eq!(fs::read(&config).expect("there"), good, "damage {number}");
+        assert_eq!(fs::symlink_metadata(&config).expect("there").mode() & 0o777, 0o644, "damage {number}");
+        assert_eq!(fs::metadata(&dir).expect("there").mode() & 0o777, 0o755, "damage {number}");
+        assert_eq!(fs::metadata(host.target()).expect("there").ino(), inode, "damage {number}: no restart");
+        assert_eq!(host.run(&["status"]).status.code(), Some(0), "damage {number}");
+    }
+}
+
+#[test]
+fn long_names_of_source_files_work() {
+    let host = Host::new("long");
+    fs::write(host.root.join("a").join("x".repeat(253)), "beside").expect("written");
+    host.ok(&APPLY);
+    assert_eq!(host.run(&["status"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_lock_that_cannot_be_looked_at_is_an_error_and_no_endless_loop() {
+    let host = Host::new("files");
+    let script =
+        format!("ulimit -n 6; exec \"{}\" apply --source a --host-root host", env!("CARGO_BIN_EXE_schedpatch"));
+    let output =
+        Command::new("timeout").args(["20", "sh", "-c", &script]).current_dir(&host.root).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(fs::read(host.target()).expect("there"), host.original);
+}
+
+#[test]
+fn answers_go_to_standard_output_and_complaints_to_standard_error() {
+    let host = Host::new("streams");
+    let output = host.run(&["apply", "--source", "missing"]);
+    assert!(output.stdout.is_empty() && !output.stderr.is_empty());
+    let json = Command::new(env!("CARGO_BIN_EXE_schedpatch"))
+        .args(["status", "-o", "json", "--host-root", "/nonexistent"])
+        .output()
+        .expect("it runs");
+    let status: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON on errors too");
+    assert_eq!(status["findings"][0]["rule"], "host-root");
+}

@@ -111,7 +111,7 @@ fn every_error_at_every_call_is_told_and_leaves_nothing_behind() {
         for at in 0..calls {
             let fail = |why: String| panic!("{}, short write at call {at} of {calls}: {why}", scenario.name);
             let root = scenario.host("one");
-            scenario.run(&root, &TestDoor::new(Fault::Short(at))).map(drop).unwrap_or_else(fail);
+            scenario.run(&root, &TestDoor::new(Fault::Short(at))).map_or_else(fail, drop);
             scenario.expectation.check_settled(&root).unwrap_or_else(fail);
             points += 1;
         }

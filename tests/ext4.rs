@@ -79,7 +79,7 @@ fn power_lost_around_every_sync_on_ext4() {
             let root = mounted.0.join("host");
             let fail = |why: String| panic!("{}, disk {number}: {why}\n{}", scenario.name, copy.display());
             scenario.expectation.check_instant(&root).unwrap_or_else(fail);
-            scenario.run(&root, &TestDoor::new(Fault::None)).map(drop).unwrap_or_else(fail);
+            scenario.run(&root, &TestDoor::new(Fault::None)).map_or_else(fail, drop);
             scenario.expectation.check_settled(&root).unwrap_or_else(fail);
             drop(mounted);
             fs::remove_file(copy).expect("removed");

@@ -119,6 +119,28 @@ fn power_lost_after_every_call_in_every_way() {
     println!("power: {images} disks recovered from, 0 violations");
 }
 
+/// What a killed run wrote and did not sync is not on the disk, though the next run sees it.
+#[test]
+fn killed_and_then_the_power_goes_during_recovery() {
+    let mut disks = 0;
+    for scenario in scenario::all("kill-power") {
+        let mut loss = Loss::new(&scenario, "killed");
+        let calls = effects(&scenario).len();
+        let step = if effort() == Effort::Short { 4 } else { 1 };
+        for at in (0..=calls).step_by(step) {
+            let root = scenario.host("killed");
+            let killed = TestDoor::new(Fault::Kill(at));
+            let _ = scenario.run(&root, &killed);
+            let recovery = TestDoor::new(Fault::None);
+            scenario.run(&root, &recovery).unwrap_or_else(|why| panic!("{}, killed before {at}: {why}", scenario.name));
+            let calls: Vec<Call> = killed.effects().into_iter().chain(recovery.effects()).collect();
+            loss.play(&calls).unwrap_or_else(|why| panic!("{}, killed before {at}, then {why}", scenario.name));
+        }
+        disks += loss.good.len();
+    }
+    println!("power during recovery: {disks} disks recovered from, 0 violations");
+}
+
 #[test]
 fn every_call_is_missed_when_it_is_dropped() {
     let (mut dropped, mut told, mut again) = (0, 0, 0);

@@ -41,11 +41,8 @@ fn said(output: &Output) -> String {
 const NO_CAPABILITIES: [&str; 5] =
     ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all", "--no-new-privs"];
 
-#[test]
-fn owner_mode_label_and_access_list_are_kept() {
-    let (scenario, root) = story("kept");
-    let target = scenario.target(&root);
-    // version 2, and: owner rw-, the stranger r--, group ---, mask r--, other ---
+/// An access list as the kernel keeps it: owner rw-, the stranger r--, group ---, mask r--, other ---.
+fn access_list() -> Vec<u8> {
     let entries: [(u16, u16, u32); 5] =
         [(1, 6, u32::MAX), (2, 4, STRANGER), (4, 0, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)];
     let mut list = 2_u32.to_le_bytes().to_vec();
@@ -54,6 +51,27 @@ fn owner_mode_label_and_access_list_are_kept() {
         list.extend(rights.to_le_bytes());
         list.extend(who.to_le_bytes());
     }
+    list
+}
+
+#[test]
+fn a_default_access_list_of_the_directory_does_not_reach_the_manifest() {
+    let (scenario, root) = story("default-list");
+    let target = scenario.target(&root);
+    let dir = target.parent().expect("a directory");
+    rustix::fs::setxattr(dir, "system.posix_acl_default", &access_list(), XattrFlags::empty()).expect("set");
+    let output = run(&scenario, &root, &[]);
+    assert!(output.status.success(), "{}", said(&output));
+    let found = rustix::fs::getxattr(&target, "system.posix_acl_access", &mut [0_u8; 256][..]);
+    assert_eq!(found, Err(rustix::io::Errno::NODATA), "the stranger was let in");
+    assert_eq!(fs::metadata(&target).expect("there").mode() & 0o7777, 0o600);
+}
+
+#[test]
+fn owner_mode_label_and_access_list_are_kept() {
+    let (scenario, root) = story("kept");
+    let target = scenario.target(&root);
+    let list = access_list();
     chown(&target, Some(STRANGER), Some(STRANGER)).expect("given away");
     let set = |name: &str, value: &[u8]| rustix::fs::setxattr(&target, name, value, XattrFlags::empty()).expect(name);
     set("security.selinux", LABEL);

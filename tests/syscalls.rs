@@ -10,7 +10,7 @@
 mod support;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use support::doors::{Call, Fault, TestDoor};
@@ -125,7 +125,7 @@ fn recover(scenario: &Scenario, root: &Path) -> Result<(), String> {
     scenario.expectation.check_settled(root).map_err(|why| format!("after recovery: {why}"))
 }
 
-fn fail(scenario: &Scenario, root: &PathBuf, what: &str, why: &str) -> ! {
+fn fail(scenario: &Scenario, root: &Path, what: &str, why: &str) -> ! {
     panic!("{}, {what}: {why}\nthe host is in {}", scenario.name, root.display())
 }
 

@@ -9,8 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
 use nix::errno::Errno;
-use nix::fcntl::{self, OFlag, OpenHow, ResolveFlag};
+use nix::fcntl::{self, AtFlags, OFlag, OpenHow, ResolveFlag};
 use nix::sys::stat::{self, Mode};
+use nix::unistd::{self, AccessFlags};
 
 use super::error::{ApplyError, while_trying_to};
 use crate::finding::Finding;
@@ -167,6 +168,13 @@ impl Dir {
         let message = format!("others than its owner may write to the directory (mode {mode:04o})");
         let way_out = format!("chmod go-w {}", self.path());
         Err(ApplyError::Refused(Finding::error("writable-by-others", message, way_out).in_file(self.path())))
+    }
+
+    /// Refuses a directory to which we may not write, before anything is begun.
+    pub(super) fn refuse_if_unwritable(&self) -> Result<(), ApplyError> {
+        let rights = AccessFlags::W_OK | AccessFlags::X_OK;
+        let writable = unistd::faccessat(&self.fd, ".", rights, AtFlags::AT_EACCESS);
+        while_trying_to("write to", self.path(), writable.map_err(io::Error::from))
     }
 
     /// A path by which the kernel finds this very directory.

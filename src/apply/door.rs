@@ -55,6 +55,8 @@ pub trait Door {
     fn set_dir_mode(&self, dir: &Dir, mode: u32) -> io::Result<()>;
     /// Sets an extended attribute.
     fn set_label(&self, file: &NewFile, name: &str, value: &[u8]) -> io::Result<()>;
+    /// Removes an extended attribute.
+    fn remove_label(&self, file: &NewFile, name: &str) -> io::Result<()>;
     /// Waits until the file's content is on the disk.
     fn sync(&self, file: &NewFile) -> io::Result<()>;
     /// Waits until the directory's names are on the disk.
@@ -102,6 +104,10 @@ impl Door for HostDoor {
 
     fn set_label(&self, file: &NewFile, name: &str, value: &[u8]) -> io::Result<()> {
         Ok(rustix::fs::fsetxattr(&file.file, name, value, XattrFlags::empty())?)
+    }
+
+    fn remove_label(&self, file: &NewFile, name: &str) -> io::Result<()> {
+        Ok(rustix::fs::fremovexattr(&file.file, name)?)
     }
 
     fn sync(&self, file: &NewFile) -> io::Result<()> {

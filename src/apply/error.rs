@@ -43,7 +43,7 @@ pub enum ApplyError {
 impl ApplyError {
     /// The same, known to have come after the commit.
     #[must_use]
-    pub(super) fn after_commit(self) -> Self {
+    pub(crate) fn after_commit(self) -> Self {
         match self {
             Self::Io { doing, path, error, .. } => Self::Io { doing, path, error, committed: true },
             other => other,
@@ -91,10 +91,13 @@ fn way_out(error: &io::Error) -> &'static str {
         }
         Errno::EACCES | Errno::EPERM => {
             "Run as root. Where the directory belongs to another user (kubespray: kube), root in a container also needs \
-             the capability DAC_OVERRIDE, and CHOWN and FOWNER where the file does"
+             the capability DAC_OVERRIDE, and CHOWN and FOWNER where the file does; see also lsattr"
         }
         Errno::EIO => "The disk reports errors: see dmesg",
         Errno::EMFILE | Errno::ENFILE => "Too many files are open: raise the limit, or find out who holds them",
+        Errno::EEXIST | Errno::EISDIR | Errno::ENOTDIR | Errno::ELOOP => {
+            "Something that is not ours is in the way there: move it elsewhere"
+        }
         Errno::EBUSY => "Mount the directory, not the single file, since a mounted file cannot be replaced",
         _ => "See the message of the system",
     }

@@ -19,12 +19,14 @@ const LINE_LENGTH: usize = 159;
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-const OUR_DIR_MODE: u32 = 0o755;
+pub(super) const OUR_DIR_MODE: u32 = 0o755;
 
 /// Our directory on the host, locked for as long as this lives.
 #[derive(Debug)]
 pub struct Lock {
     pub(super) state: Dir,
+    /// Whether our directory was not there before
+    pub(super) made: bool,
     _file: NewFile,
 }
 
@@ -51,53 +53,66 @@ impl Lock {
     ) -> Result<Self, ApplyError> {
         let mut waited = Duration::ZERO;
         loop {
-            let state = our_dir(door, root, claim.state_dir)?;
+            let (state, made) = our_dir(door, root, claim.state_dir)?;
             state.refuse_if_others_may_write()?;
             let path = state.path_of(LOCK_FILE);
-            let file = while_trying_to("open", &path, door.open_lock(&state, LOCK_FILE))?;
-            match file.file().try_lock() {
-                Ok(()) if is_still_there(&state, &file) => {
-                    let line = format!("{:LINE_LENGTH$.LINE_LENGTH$}\n", who(claim));
-                    while_trying_to("write", path, write_all(door, &file, line.as_bytes()))?;
-                    return Ok(Self { state, _file: file });
-                }
-                // its file was removed with all else of ours while we waited: make it anew
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => {
-                    let holder = holder(file.file());
-                    if waited >= claim.timeout {
-                        return Err(ApplyError::Locked { path, holder });
+            let holder = match door.open_lock(&state, LOCK_FILE) {
+                // our directory was removed with all else of ours just now: make it anew
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                file => {
+                    let file = while_trying_to("open", &path, file)?;
+                    match file.file().try_lock() {
+                        Ok(()) if while_trying_to("open", &path, is_still_there(&state, &file))? => {
+                            let line = format!("{:LINE_LENGTH$.LINE_LENGTH$}\n", who(claim));
+                            while_trying_to("write", path, write_all(door, &file, line.as_bytes()))?;
+                            return Ok(Self { state, made, _file: file });
+                        }
+                        // its file was removed while we waited for it
+                        Ok(()) => None,
+                        Err(TryLockError::WouldBlock) => Some(holder(file.file())),
+                        Err(TryLockError::Error(error)) => return while_trying_to("lock", path, Err(error)),
                     }
-                    if waited.is_zero() {
-                        waiting(&holder);
-                    }
-                    thread::sleep(PAUSE);
-                    waited += PAUSE;
                 }
-                Err(TryLockError::Error(error)) => return while_trying_to("lock", path, Err(error)),
+            };
+            let holder = holder.as_deref().unwrap_or("it is removing everything");
+            if waited >= claim.timeout {
+                return Err(ApplyError::Locked { path, holder: holder.to_owned() });
             }
+            if waited.is_zero() {
+                waiting(holder);
+            }
+            thread::sleep(PAUSE);
+            waited += PAUSE;
         }
     }
 }
 
-/// Opens our directory, which is made where it is missing, with all above it.
-fn our_dir(door: &dyn Door, root: &Root, path: &str) -> Result<Dir, ApplyError> {
+/// Opens our directory, which is made where it is missing, with all above it; and says whether it was.
+fn our_dir(door: &dyn Door, root: &Root, path: &str) -> Result<(Dir, bool), ApplyError> {
     match root.dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        dir => return while_trying_to("open", path, dir),
+        dir => return Ok((while_trying_to("open", path, dir)?, false)),
     }
-    let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let above =
-        if above.is_empty() { while_trying_to("open", "/", root.dir("/"))? } else { our_dir(door, root, above)? };
+    let (above, name) = above(path);
+    let above = if above == "/" { while_trying_to("open", "/", root.dir("/"))? } else { our_dir(door, root, above)?.0 };
     match made_dir(door, &above, name) {
         // another one came first: the lock is in there, so nothing guards its making
         Err(ApplyError::Io { error, .. }) if error.kind() == io::ErrorKind::AlreadyExists => {
-            while_trying_to("open", path, root.dir(path))
+            Ok((while_trying_to("open", path, root.dir(path))?, false))
         }
         dir => {
             while_trying_to("sync", above.path(), door.sync_dir(&above))?;
-            dir
+            Ok((dir?, true))
         }
+    }
+}
+
+/// A path as the directory above and the name in it.
+pub(super) fn above(path: &str) -> (&str, &str) {
+    match path.rsplit_once('/') {
+        Some((above, name)) if !above.is_empty() => (above, name),
+        Some((_, name)) => ("/", name),
+        None => ("/", path),
     }
 }
 
@@ -113,9 +128,12 @@ pub(super) fn made_dir(door: &dyn Door, above: &Dir, name: &str) -> Result<Dir, 
     Ok(dir)
 }
 
-fn is_still_there(state: &Dir, file: &NewFile) -> bool {
-    let inode = |file: &std::fs::File| file.metadata().map(|metadata| (metadata.dev(), metadata.ino())).ok();
-    state.open(LOCK_FILE).is_ok_and(|there| inode(&there).is_some() && inode(&there) == inode(file.file()))
+fn is_still_there(state: &Dir, file: &NewFile) -> io::Result<bool> {
+    let inode = |file: &std::fs::File| file.metadata().map(|metadata| (metadata.dev(), metadata.ino()));
+    match state.open(LOCK_FILE) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        there => Ok(inode(&there?)? == inode(file.file())?),
+    }
 }
 
 fn who(claim: &Claim<'_>) -> String {

@@ -7,6 +7,7 @@
 mod dir;
 mod door;
 mod error;
+mod journal;
 mod lock;
 mod purge;
 mod replace;
@@ -14,7 +15,7 @@ mod store;
 mod target;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use dir::{Dir, Root, Walk};
 pub use door::{Door, HostDoor, NewFile};
@@ -23,9 +24,10 @@ pub use lock::{Claim, Lock};
 pub use purge::purge;
 pub use watch::Slipped;
 
-use crate::journal::{Commit, Hold, InFlight, Journal};
+use crate::finding::Finding;
+use crate::journal::Journal;
 use crate::observe::{Snapshot, State};
-use crate::plan::{Direction, Plan, Step, StepKind};
+use crate::plan::{Direction, Plan, StepKind};
 use crate::revision::Digest;
 use crate::stamp::Stamp;
 use store::Store;
@@ -61,12 +63,14 @@ pub enum Done<'a> {
 }
 
 /// What came of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     /// Whether the target was replaced
     pub committed: bool,
     /// What others did to it in that instant
     pub slipped: Slipped,
+    /// Why something that nobody needs any more could not be removed
+    pub uncollected: Option<Finding>,
 }
 
 /// Whether there is nothing to do at all: nothing to write, nothing to note, nothing to clean up.
@@ -75,15 +79,26 @@ pub fn is_settled(plan: &Plan, snapshot: &Snapshot, direction: Direction) -> boo
     let has_leftover = plan.target.as_ref().is_some_and(|target| snapshot.facts.has_leftover(&target.path));
     plan.steps.is_empty()
         && state.leftovers.is_empty()
+        && state.closed.is_empty()
+        && state.damaged.is_none()
         && !has_leftover
-        && noted(plan, state, direction, Stamp::default()) == state.journal
-        && Garbage::of(&state.journal, state, plan).is_empty()
+        && journal::noted(plan, state, direction, Stamp::default()) == state.journal
+        && Garbage::of(&state.journal, snapshot, plan).is_empty()
 }
 
 /// Says what the writer would refuse, without writing.
-pub fn check(root: &Root, plan: &Plan) -> Result<(), ApplyError> {
-    let Some(Step { path, before, .. }) = plan.commit() else { return Ok(()) };
-    Target::open(root, path)?.check(before.as_deref().unwrap_or_default())
+pub fn check(root: &Root, state_dir: &str, plan: &Plan) -> Result<(), ApplyError> {
+    let Some(now) = &plan.target else { return Ok(()) };
+    let target = Target::open(root, &now.path)?;
+    target.refuse_within(root, state_dir)?;
+    if let Ok(dir) = root.dir(state_dir) {
+        dir.refuse_if_others_may_write()?;
+        dir.refuse_if_unwritable()?;
+    }
+    match plan.commit() {
+        Some(step) => target.check(step.before.as_deref().unwrap_or_default()),
+        None => Ok(()),
+    }
 }
 
 /// Carries a plan out. The plan must have been made under the lock.
@@ -94,130 +109,93 @@ pub fn carry_out(
     direction: Direction,
     told: &mut dyn FnMut(Done<'_>),
 ) -> Result<Receipt, ApplyError> {
-    check(writer.root, plan)?;
-    let Writer { door, root, lock, now } = *writer;
+    check(writer.root, writer.lock.state.path(), plan)?;
+    let Writer { door, root, now, .. } = *writer;
     let state = &snapshot.state;
-    let store = Store::open(door, lock)?;
-    sweep(writer, plan, snapshot, &store)?;
-    let mut journal = noted(plan, state, direction, now);
+    let interrupted = state.journal.in_flight.is_some();
+    let store = Store::open(writer, !state.is_known || interrupted)?;
+    tidy_up(writer, plan, snapshot, &store)?;
+    let mut journal = journal::noted(plan, state, direction, now);
     let mut on_disk = state.journal.clone();
+    store.keep_texts(&journal::new_texts(plan, state, &journal), &state.texts)?;
     if let Some(step) = plan.commit() {
-        store.keep_texts(new_texts(plan, step, state))?;
-        journal = journal.intending(&step.path, flight(plan, step, now));
+        journal = journal.intending(&step.path, journal::flight(plan, step, now));
         store.write_journal(&journal)?;
         store.sync_journal()?;
         on_disk = journal.clone();
     }
-    write_revision(&store, plan, told)?;
-    let mut receipt = Receipt { committed: false, slipped: Slipped::Nothing };
+    write_revision(&store, plan, state, told)?;
+    let mut receipt = Receipt { committed: false, slipped: Slipped::Nothing, uncollected: None };
     if let Some(step) = plan.commit() {
         let target = Target::open(root, &step.path)?;
-        let slipped = target.replace(door, step.before.as_deref().unwrap_or_default(), &step.after)?;
-        receipt = Receipt { committed: true, slipped };
+        receipt.slipped = target.replace(door, step.before.as_deref().unwrap_or_default(), &step.after)?;
+        receipt.committed = true;
         told(Done::Replaced(&step.path));
-        journal = journal.settled(Digest::of_bytes(&step.after));
+        journal = journal.settled(&step.path, Digest::of_bytes(&step.after));
+    } else if let (true, Some(target)) = (interrupted, &plan.target) {
+        // the interrupted run may have replaced it and not have come to sync it
+        Target::open(root, &target.path)?.sync_dir(door)?;
     }
-    finish(&store, plan, state, &journal, journal != on_disk, told)
+    let garbage = Garbage::of(&journal, snapshot, plan);
+    note(&store, &journal, journal != on_disk, &garbage)
         .map_err(|error| if receipt.committed { error.after_commit() } else { error })?;
+    receipt.uncollected = collect(&store, &garbage, told).err().map(|error| error.after_commit().finding());
     Ok(receipt)
 }
 
-/// Notes what was done, and removes what nobody needs any more.
-fn finish(
-    store: &Store<'_>,
-    plan: &Plan,
-    state: &State,
-    journal: &Journal,
-    is_news: bool,
-    told: &mut dyn FnMut(Done<'_>),
-) -> Result<(), ApplyError> {
-    let garbage = Garbage::of(journal, state, plan);
+/// Writes down what was done.
+fn note(store: &Store<'_>, journal: &Journal, is_news: bool, garbage: &Garbage<'_>) -> Result<(), ApplyError> {
     if is_news {
         store.write_journal(journal)?;
-        if !garbage.is_empty() {
-            // the journal that may still come back after a loss of power names what is removed next
-            store.sync_journal()?;
-        }
     }
-    store.remove_texts(garbage.texts)?;
-    for revision in garbage.revisions {
+    if garbage.is_empty() {
+        return Ok(());
+    }
+    // an earlier journal, which may still come back after a loss of power, names what is removed next
+    store.sync_journal()
+}
+
+fn collect(store: &Store<'_>, garbage: &Garbage<'_>, told: &mut dyn FnMut(Done<'_>)) -> Result<(), ApplyError> {
+    store.remove_texts(garbage.texts.iter().copied())?;
+    for revision in &garbage.revisions {
         store.remove_revision(revision)?;
         told(Done::Collected(revision));
     }
     Ok(())
 }
 
-fn sweep(writer: &Writer<'_>, plan: &Plan, snapshot: &Snapshot, store: &Store<'_>) -> Result<(), ApplyError> {
-    if !snapshot.state.leftovers.is_empty() {
-        store.sweep()?;
+/// Puts our own directory in order before anything new is written.
+fn tidy_up(writer: &Writer<'_>, plan: &Plan, snapshot: &Snapshot, store: &Store<'_>) -> Result<(), ApplyError> {
+    let Snapshot { state, facts, .. } = snapshot;
+    if state.damaged.is_some() {
+        store.set_aside()?;
     }
-    match plan.target.as_ref().filter(|target| snapshot.facts.has_leftover(&target.path)) {
+    store.let_in(writer.root, &state.closed)?;
+    store.sweep(writer.root, &state.leftovers)?;
+    match plan.target.as_ref().filter(|target| facts.has_leftover(&target.path)) {
         Some(target) => Target::open(writer.root, &target.path)?.sweep(writer.door),
         None => Ok(()),
     }
 }
 
-fn write_revision(store: &Store<'_>, plan: &Plan, told: &mut dyn FnMut(Done<'_>)) -> Result<(), ApplyError> {
+fn write_revision(
+    store: &Store<'_>,
+    plan: &Plan,
+    state: &State,
+    told: &mut dyn FnMut(Done<'_>),
+) -> Result<(), ApplyError> {
     let steps = plan.steps.iter().filter(|step| step.kind == StepKind::WriteFile);
     let named =
         steps.clone().filter_map(|step| Some((step.path.rsplit('/').next()?, (step.after.as_slice(), step.mode))));
     let files: BTreeMap<_, _> = named.collect();
-    if let (Some(revision), false) = (&plan.revision, files.is_empty()) {
-        store.write_revision(revision, &files)?;
+    // only what the commit refers to, or what was damaged
+    if let Some(revision) = plan.revision.as_ref().filter(|_| plan.commit().is_some() || !files.is_empty()) {
+        let journal = &state.journal;
+        let was_committed = journal.in_flight.is_none() && journal.revisions().contains(revision.as_str());
+        store.write_revision(revision, &files, was_committed)?;
         steps.for_each(|step| told(Done::Wrote(&step.path)));
     }
     Ok(())
-}
-
-/// The journal as it stands, once work in flight is judged and the person's word is taken.
-fn noted(plan: &Plan, state: &State, direction: Direction, now: Stamp) -> Journal {
-    let mut journal = state.journal.clone();
-    if let Some(target) = &plan.target {
-        journal = journal.settled(target.digest);
-    }
-    match direction {
-        Direction::Apply => {
-            journal.hold = None;
-            if let Some(revision) = &plan.revision {
-                journal.bad.remove(revision);
-            }
-        }
-        Direction::Restore => hold(&mut journal, "schedpatch restore", now),
-        Direction::LastGood => hold(&mut journal, "schedpatch restore --to last-good", now),
-    }
-    journal
-}
-
-fn hold(journal: &mut Journal, by: &str, since: Stamp) {
-    journal.hold.get_or_insert_with(|| Hold { by: by.to_owned(), since });
-}
-
-/// What is about to happen. Only a patched text has a generation.
-fn flight(plan: &Plan, step: &Step, now: Stamp) -> InFlight {
-    let to = Digest::of_bytes(&step.after);
-    let commit = match (&plan.revision, plan.generation) {
-        (Some(revision), Some(generation)) => {
-            Some(Commit { revision: revision.clone(), generation, text: to, since: now })
-        }
-        _ => None,
-    };
-    let original = plan.original.as_ref().filter(|_| commit.is_some());
-    InFlight {
-        from: Digest::of_bytes(step.before.as_deref().unwrap_or_default()),
-        to,
-        commit,
-        original: original.map(|text| Digest::of_bytes(text.as_bytes())),
-        since: now,
-    }
-}
-
-/// The texts that the journal will name and that are not kept yet.
-fn new_texts<'p>(plan: &'p Plan, step: &'p Step, state: &State) -> Vec<&'p [u8]> {
-    if plan.generation.is_none() {
-        return Vec::new();
-    }
-    let texts = plan.original.iter().map(String::as_bytes).chain([step.after.as_slice()]);
-    texts.filter(|text| !state.texts.contains_key(&Digest::of_bytes(text))).collect()
 }
 
 /// What nobody needs any more.
@@ -227,18 +205,17 @@ struct Garbage<'s> {
 }
 
 impl<'s> Garbage<'s> {
-    /// Of what was there before, all that neither the journal nor the target as it was seen names.
-    fn of(journal: &Journal, state: &'s State, plan: &Plan) -> Self {
+    /// Of what was there before, all that neither the journal nor any manifest as it was seen names.
+    fn of(journal: &Journal, snapshot: &'s Snapshot, plan: &Plan) -> Self {
+        let Snapshot { state, facts, .. } = snapshot;
         let texts: Vec<String> = journal.texts().iter().map(Digest::to_string).collect();
-        let named = plan.target.as_ref().and_then(|target| target.ours.as_ref()).map(|ours| ours.revision.as_str());
-        let mut revisions = journal.revisions();
-        revisions.extend(named.into_iter().chain(plan.revision.as_deref()));
-        let is_hex = |name: &str| name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let revisions = journal.revisions();
+        let is_needed = |name: &str| {
+            revisions.contains(name) || plan.revision.as_deref() == Some(name) || facts.mentions(name).is_some()
+        };
         Self {
-            texts: names(&state.text_names)
-                .filter(|name| is_hex(name) && !texts.iter().any(|text| text == name))
-                .collect(),
-            revisions: names(&state.revisions).filter(|name| is_hex(name) && !revisions.contains(name)).collect(),
+            texts: names(&state.text_names).filter(|name| !texts.iter().any(|text| text == name)).collect(),
+            revisions: names(&state.revisions).filter(|name| !is_needed(name)).collect(),
         }
     }
 
@@ -247,6 +224,6 @@ impl<'s> Garbage<'s> {
     }
 }
 
-fn names(set: &std::collections::BTreeSet<String>) -> impl Iterator<Item = &str> {
+fn names(set: &BTreeSet<String>) -> impl Iterator<Item = &str> {
     set.iter().map(String::as_str)
 }

@@ -6,39 +6,42 @@ use super::Writer;
 use super::dir::Dir;
 use super::door::Door;
 use super::error::{ApplyError, while_trying_to};
-use super::lock::LOCK_FILE;
-use crate::journal::{REVISIONS_DIR, STATE_FILE, TEXTS_DIR, is_unfinished};
+use super::lock::{LOCK_FILE, above};
+use super::target::Target;
+use crate::journal::{DAMAGED_FILE, REVISIONS_DIR, STATE_FILE, TEXTS_DIR, is_revision, is_text, is_unfinished};
 
 /// Removes our directory. What is not ours in it stays, and then so does the directory: that is the answer `false`.
 ///
-/// The target must carry nothing of ours any more.
-pub fn purge(writer: &Writer<'_>) -> Result<bool, ApplyError> {
+/// The target must carry nothing of ours any more, and that must be on the disk.
+pub fn purge(writer: &Writer<'_>, target: Option<&str>) -> Result<bool, ApplyError> {
     let Writer { door, root, lock, .. } = *writer;
+    if let Some(path) = target {
+        Target::open(root, path)?.sync_dir(door)?;
+    }
     let state = &lock.state;
     if let Some(revisions) = part(state, REVISIONS_DIR)? {
-        for revision in list(&revisions)? {
-            empty(door, &revisions, &revision)?;
+        for revision in list(&revisions)?.iter().filter(|name| is_revision(name)) {
+            empty(door, &revisions, revision, |_| true)?;
         }
-        remove_dir(door, state, REVISIONS_DIR)?;
     }
-    empty(door, state, TEXTS_DIR)?;
+    empty(door, state, REVISIONS_DIR, is_unfinished)?;
+    empty(door, state, TEXTS_DIR, |name| is_text(name) || is_unfinished(name))?;
     for name in list(state)? {
-        // the lock goes last: whoever waits for it then sees that it is gone, and begins anew
-        if name == STATE_FILE || is_unfinished(&name) {
+        if [STATE_FILE, DAMAGED_FILE].contains(&name.as_str()) || is_unfinished(&name) {
             remove_file(door, state, &name)?;
         }
     }
+    // the lock goes last: whoever waits for it then sees that it is gone, and begins anew
     remove_file(door, state, LOCK_FILE)?;
-    let (above, name) = state.path().rsplit_once('/').unwrap_or_default();
-    let above = if above.is_empty() { "/" } else { above };
+    let (above, name) = above(state.path());
     remove_dir(door, &while_trying_to("open", above, root.dir(above))?, name)
 }
 
-/// Removes a directory with the files in it.
-fn empty(door: &dyn Door, above: &Dir, name: &str) -> Result<bool, ApplyError> {
+/// Removes what is ours in a directory, and the directory if nothing is left.
+fn empty(door: &dyn Door, above: &Dir, name: &str, is_ours: impl Fn(&str) -> bool) -> Result<bool, ApplyError> {
     let Some(dir) = part(above, name)? else { return Ok(true) };
-    for file in list(&dir)? {
-        remove_file(door, &dir, &file)?;
+    for file in list(&dir)?.iter().filter(|name| is_ours(name)) {
+        remove_file(door, &dir, file)?;
     }
     remove_dir(door, above, name)
 }
@@ -62,12 +65,14 @@ fn remove_file(door: &dyn Door, dir: &Dir, name: &str) -> Result<(), ApplyError>
     }
 }
 
+/// It holds what is not ours, or is a link, or a mount as in a pod.
+const STAYS: [io::ErrorKind; 3] =
+    [io::ErrorKind::DirectoryNotEmpty, io::ErrorKind::NotADirectory, io::ErrorKind::ResourceBusy];
+
 fn remove_dir(door: &dyn Door, above: &Dir, name: &str) -> Result<bool, ApplyError> {
     match door.remove_dir(above, name) {
         Ok(()) => Ok(true),
-        Err(error) if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotADirectory) => {
-            Ok(false)
-        }
+        Err(error) if STAYS.contains(&error.kind()) => Ok(false),
         Err(error) => while_trying_to("remove", above.path_of(name), Err(error)),
     }
 }

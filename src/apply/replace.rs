@@ -9,10 +9,11 @@ use nix::errno::Errno;
 use super::dir::Dir;
 use super::door::{Door, NewFile};
 use super::error::{ApplyError, while_trying_to};
-use crate::journal::unfinished;
+use crate::journal::{UNFINISHED_OWN, unfinished};
 
 /// What else makes up a file for those who check access to it: the label of SELinux, and access lists.
-const LABELS: [&str; 2] = ["security.selinux", "system.posix_acl_access"];
+const LABELS: [&str; 2] = ["security.selinux", ACCESS_LIST];
+const ACCESS_LIST: &str = "system.posix_acl_access";
 
 /// Longer ones are not for files like ours.
 const MAX_LABEL_BYTES: usize = 4096;
@@ -29,9 +30,8 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// A file of our own.
-    pub fn plain(mode: u32) -> Self {
-        Self { mode, owner: None, labels: Vec::new() }
+    fn has(&self, label: &str) -> bool {
+        self.labels.iter().any(|(name, _)| *name == label)
     }
 
     /// That of a file which is there.
@@ -48,6 +48,7 @@ impl Look {
 pub(super) struct Staged<'a> {
     door: &'a dyn Door,
     dir: &'a Dir,
+    temp: String,
     name: String,
 }
 
@@ -57,16 +58,27 @@ impl std::fmt::Debug for dyn Door + '_ {
     }
 }
 
-/// Writes the content beside the file's place and waits until the disk has it.
-pub(super) fn stage<'a>(
+/// Writes a file of our own directory; on the disk it has its name once the directory is synced.
+pub(super) fn put(door: &dyn Door, dir: &Dir, name: &str, content: &[u8], mode: u32) -> Result<(), ApplyError> {
+    let look = Look { mode, owner: None, labels: Vec::new() };
+    let place = Staged { door, dir, temp: UNFINISHED_OWN.to_owned(), name: name.to_owned() };
+    stage(place, content, &look)?.put()
+}
+
+/// Writes a file that is to take the place of another, and waits until the disk has it.
+pub(super) fn stage_beside<'a>(
     door: &'a dyn Door,
     dir: &'a Dir,
     name: &str,
     content: &[u8],
     look: &Look,
 ) -> Result<Staged<'a>, ApplyError> {
-    let staged = Staged { door, dir, name: name.to_owned() };
-    let temp = unfinished(name);
+    stage(Staged { door, dir, temp: unfinished(name), name: name.to_owned() }, content, look)
+}
+
+fn stage<'a>(staged: Staged<'a>, content: &[u8], look: &Look) -> Result<Staged<'a>, ApplyError> {
+    let Staged { door, dir, .. } = staged;
+    let temp = staged.temp.clone();
     let file = match door.create(dir, &temp) {
         Err(error) if error.raw_os_error() == Some(Errno::EEXIST as i32) => {
             // left over from a killed run: we hold the lock, so nobody is writing it
@@ -92,7 +104,11 @@ fn fill(door: &dyn Door, file: &NewFile, content: &[u8], look: &Look) -> Result<
     if let Some((user, group)) = look.owner.filter(|owner| Some(*owner) != fresh.owner) {
         while_trying_to("give its owner to", path, door.set_owner(file, user, group))?;
     }
-    if look.mode != fresh.mode {
+    // what a directory gives to new files by default, this one must not have
+    for (name, _) in fresh.labels.iter().filter(|(name, _)| *name == ACCESS_LIST && !look.has(name)) {
+        while_trying_to("take the access list from", path, door.remove_label(file, name))?;
+    }
+    if look.mode != fresh.mode || fresh.has(ACCESS_LIST) {
         while_trying_to("set the mode of", path, door.set_mode(file, look.mode))?;
     }
     for (name, value) in look.labels.iter().filter(|label| !fresh.labels.contains(label)) {
@@ -117,13 +133,13 @@ pub(super) fn write_all(door: &dyn Door, file: &NewFile, mut content: &[u8]) -> 
 impl Staged<'_> {
     /// Gives the file its name. On the disk it has it once the directory is synced.
     pub fn put(self) -> Result<(), ApplyError> {
-        let renamed = self.door.rename(self.dir, &unfinished(&self.name), &self.name);
+        let renamed = self.door.rename(self.dir, &self.temp, &self.name);
         while_trying_to("replace", self.dir.path_of(&self.name), renamed).inspect_err(|_| self.drop_it())
     }
 
     /// Removes it. If that fails too, the next run does it.
     pub fn drop_it(&self) {
-        let _ = self.door.remove_file(self.dir, &unfinished(&self.name));
+        let _ = self.door.remove_file(self.dir, &self.temp);
     }
 }
 

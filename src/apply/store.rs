@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::dir::Dir;
+use super::Writer;
+use super::dir::{Dir, Root};
 use super::door::Door;
 use super::error::{ApplyError, while_trying_to};
-use super::lock::{Lock, made_dir};
-use super::replace::{self, Look};
-use crate::journal::{Journal, REVISIONS_DIR, STATE_FILE, TEXTS_DIR, is_unfinished};
+use super::lock::{OUR_DIR_MODE, above, made_dir};
+use super::replace;
+use crate::journal::{DAMAGED_FILE, Journal, REVISIONS_DIR, STATE_FILE, TEXTS_DIR};
 use crate::revision::Digest;
 
 /// Who may read the target may read this too: its texts may hold what its mode hides, and the journal is about it.
@@ -24,28 +25,42 @@ pub(super) struct Store<'a> {
 
 impl<'a> Store<'a> {
     /// Opens it under the lock, and makes what is missing.
-    pub fn open(door: &'a dyn Door, lock: &'a Lock) -> Result<Self, ApplyError> {
+    ///
+    /// Where it is unsure what an interrupted run has left on the disk and what only in memory, every directory is synced
+    /// again before anything builds on it.
+    pub fn open(writer: &Writer<'a>, unsure: bool) -> Result<Self, ApplyError> {
+        let Writer { door, root, lock, .. } = *writer;
         let state = &lock.state;
+        if unsure && !lock.made {
+            let (above, _) = above(state.path());
+            let above = while_trying_to("open", above, root.dir(above))?;
+            while_trying_to("sync", above.path(), door.sync_dir(&above))?;
+        }
         let mut made = false;
-        let mut part = |name: &str| match state.dir(name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                made = true;
-                made_dir(door, state, name)
-            }
-            dir => while_trying_to("open", state.path_of(name), dir),
+        let mut part = |name: &str| {
+            let dir = match state.dir(name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    made = true;
+                    made_dir(door, state, name)?
+                }
+                dir => while_trying_to("open", state.path_of(name), dir)?,
+            };
+            dir.refuse_if_others_may_write()?;
+            Ok(dir)
         };
         let (texts, revisions) = (part(TEXTS_DIR)?, part(REVISIONS_DIR)?);
-        if made {
-            while_trying_to("sync", state.path(), door.sync_dir(state))?;
+        let store = Self { door, state, texts, revisions };
+        if made || unsure {
+            store.sync_journal()?;
         }
-        Ok(Self { door, state, texts, revisions })
+        Ok(store)
     }
 
     /// Writes the journal.
     pub fn write_journal(&self, journal: &Journal) -> Result<(), ApplyError> {
         let text =
             while_trying_to("write", self.state.path_of(STATE_FILE), journal.to_json().map_err(io::Error::from))?;
-        replace::stage(self.door, self.state, STATE_FILE, &text, &Look::plain(PRIVATE))?.put()
+        replace::put(self.door, self.state, STATE_FILE, &text, PRIVATE)
     }
 
     /// Waits until the journal is on the disk.
@@ -53,32 +68,50 @@ impl<'a> Store<'a> {
         while_trying_to("sync", self.state.path(), self.door.sync_dir(self.state))
     }
 
-    /// Keeps texts of the target, so that the journal can name them.
-    pub fn keep_texts<'t>(&self, texts: impl IntoIterator<Item = &'t [u8]>) -> Result<(), ApplyError> {
-        let mut written = false;
-        for text in texts {
-            let name = Digest::of_bytes(text).to_string();
-            replace::stage(self.door, &self.texts, &name, text, &Look::plain(PRIVATE))?.put()?;
-            written = true;
-        }
-        if written {
-            while_trying_to("sync", self.texts.path(), self.door.sync_dir(&self.texts))?;
-        }
-        Ok(())
+    /// Moves a journal that cannot be read out of the way; somebody may want to look at it.
+    pub fn set_aside(&self) -> Result<(), ApplyError> {
+        let moved = self.door.rename(self.state, STATE_FILE, DAMAGED_FILE);
+        while_trying_to("move away", self.state.path_of(STATE_FILE), moved)
     }
 
-    /// Writes files of a revision. Nothing refers to them yet, or they are not what they should be.
-    pub fn write_revision(&self, revision: &str, files: &BTreeMap<&str, (&[u8], u32)>) -> Result<(), ApplyError> {
-        let dir = match self.revisions.dir(revision) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let dir = made_dir(self.door, &self.revisions, revision)?;
-                while_trying_to("sync", self.revisions.path(), self.door.sync_dir(&self.revisions))?;
-                dir
+    /// Keeps texts of the target that the journal will name for the first time. One that is there already may have been
+    /// left by a killed run, and not be on the disk.
+    pub fn keep_texts(&self, texts: &[&[u8]], there: &BTreeMap<Digest, Vec<u8>>) -> Result<(), ApplyError> {
+        for text in texts {
+            let digest = Digest::of_bytes(text);
+            if !there.contains_key(&digest) {
+                replace::put(self.door, &self.texts, &digest.to_string(), text, PRIVATE)?;
             }
-            dir => while_trying_to("open", self.revisions.path_of(revision), dir)?,
+        }
+        if texts.is_empty() {
+            return Ok(());
+        }
+        while_trying_to("sync", self.texts.path(), self.door.sync_dir(&self.texts))
+    }
+
+    /// Writes files of a revision. Nothing refers to them yet, or they are not what they should be. One that was never
+    /// committed may have been left by a killed run, and not be on the disk.
+    pub fn write_revision(
+        &self,
+        revision: &str,
+        files: &BTreeMap<&str, (&[u8], u32)>,
+        was_committed: bool,
+    ) -> Result<(), ApplyError> {
+        if files.is_empty() && was_committed {
+            return Ok(());
+        }
+        let (dir, made) = match self.revisions.dir(revision) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                (made_dir(self.door, &self.revisions, revision)?, true)
+            }
+            dir => (while_trying_to("open", self.revisions.path_of(revision), dir)?, false),
         };
+        dir.refuse_if_others_may_write()?;
+        if made || !was_committed {
+            while_trying_to("sync", self.revisions.path(), self.door.sync_dir(&self.revisions))?;
+        }
         for (name, (content, mode)) in files {
-            replace::stage(self.door, &dir, name, content, &Look::plain(*mode))?.put()?;
+            replace::put(self.door, &dir, name, content, *mode)?;
         }
         while_trying_to("sync", dir.path(), self.door.sync_dir(&dir))
     }
@@ -97,21 +130,22 @@ impl<'a> Store<'a> {
         while_trying_to("remove", dir.path(), self.door.remove_dir(&self.revisions, name))
     }
 
-    /// Removes what killed runs left here.
-    pub fn sweep(&self) -> Result<(), ApplyError> {
-        self.sweep_dir(self.state)?;
-        self.sweep_dir(&self.texts)?;
-        for revision in while_trying_to("read", self.revisions.path(), self.revisions.names())? {
-            if let Ok(dir) = self.revisions.dir(&revision) {
-                self.sweep_dir(&dir)?;
-            }
+    /// Removes what killed runs left here, by the paths at which it was seen.
+    pub fn sweep(&self, root: &Root, leftovers: &[String]) -> Result<(), ApplyError> {
+        for path in leftovers {
+            let (above, name) = above(path);
+            self.remove(&while_trying_to("open", above, root.dir(above))?, name)?;
         }
         Ok(())
     }
 
-    fn sweep_dir(&self, dir: &Dir) -> Result<(), ApplyError> {
-        let names = while_trying_to("read", dir.path(), dir.names())?;
-        names.iter().filter(|name| is_unfinished(name)).try_for_each(|name| self.remove(dir, name))
+    /// Lets a scheduler that is not root in.
+    pub fn let_in(&self, root: &Root, closed: &[String]) -> Result<(), ApplyError> {
+        for path in closed {
+            let dir = while_trying_to("open", path, root.dir(path))?;
+            while_trying_to("set the mode of", path, self.door.set_dir_mode(&dir, OUR_DIR_MODE))?;
+        }
+        Ok(())
     }
 
     fn remove(&self, dir: &Dir, name: &str) -> Result<(), ApplyError> {

@@ -5,8 +5,6 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 
 use nix::errno::Errno;
-use nix::fcntl::AtFlags;
-use nix::unistd::{self, AccessFlags};
 
 use super::dir::{Dir, Root};
 use super::door::Door;
@@ -18,6 +16,9 @@ use crate::journal::unfinished;
 
 /// As much as the kubelet reads of a manifest.
 const MAX_BYTES: u64 = 10 * 1024 * 1024;
+
+/// As long as Linux lets a name be.
+const MAX_NAME_BYTES: usize = 255;
 
 /// The target's place.
 #[derive(Debug)]
@@ -37,12 +38,41 @@ impl Target {
     /// Finds the target's directory and refuses what must not be written.
     pub fn open(root: &Root, path: &str) -> Result<Self, ApplyError> {
         let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
+        if unfinished(name).len() > MAX_NAME_BYTES {
+            let message = "the name of the manifest is too long to write another file beside it";
+            return Err(ApplyError::Refused(
+                Finding::error("name-too-long", message, "give it a shorter name").in_file(path),
+            ));
+        }
         let dir = if dir.is_empty() { "/" } else { dir };
         let dir = while_trying_to("open", dir, root.dir(dir))?;
         dir.refuse_if_others_may_write()?;
-        let writable = unistd::faccessat(&dir, ".", AccessFlags::W_OK | AccessFlags::X_OK, AtFlags::AT_EACCESS);
-        while_trying_to("write to", dir.path(), writable.map_err(io::Error::from))?;
+        dir.refuse_if_unwritable()?;
         Ok(Self { dir, name: name.to_owned() })
+    }
+
+    /// Whether this directory holds the target, or holds a directory that does.
+    pub fn refuse_within(&self, root: &Root, state_dir: &str) -> Result<(), ApplyError> {
+        let place = |dir: &Dir| dir.stat().map(|stat| (stat.st_dev, stat.st_ino)).ok();
+        let mut path = state_dir;
+        loop {
+            if root.dir(path).is_ok_and(|dir| place(&dir).is_some() && place(&dir) == place(&self.dir)) {
+                let message = format!(
+                    "our directory {state_dir} is in the manifest directory, where the kubelet reads every file"
+                );
+                let finding = Finding::error("state-dir", message, "give another --state-dir").in_file(self.dir.path());
+                return Err(ApplyError::Refused(finding));
+            }
+            match path.rsplit_once('/') {
+                Some((above, _)) if !above.is_empty() => path = above,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Waits until the directory's names are on the disk, whoever wrote them.
+    pub fn sync_dir(&self, door: &dyn Door) -> Result<(), ApplyError> {
+        while_trying_to("sync", self.dir.path(), door.sync_dir(&self.dir))
     }
 
     /// Refuses a target that is not `before`, or that must not be replaced.
@@ -53,7 +83,7 @@ impl Target {
     /// Replaces `before` by `after`; from the rename on, the kubelet sees it.
     pub fn replace(&self, door: &dyn Door, before: &[u8], after: &[u8]) -> Result<Slipped, ApplyError> {
         let first = self.see(before)?;
-        let staged = replace::stage(door, &self.dir, &self.name, after, &first.look)?;
+        let staged = replace::stage_beside(door, &self.dir, &self.name, after, &first.look)?;
         let watch = Watch::arm(&self.dir);
         let last = self.see(before).and_then(|last| {
             if last.look == first.look { Ok(last) } else { Err(ApplyError::Changed { path: self.path() }) }
@@ -61,7 +91,7 @@ impl Target {
         let _last = last.inspect_err(|_| staged.drop_it())?;
         staged.put()?;
         let slipped = watch.slipped(&unfinished(&self.name), &self.name);
-        while_trying_to("sync", self.dir.path(), door.sync_dir(&self.dir)).map_err(ApplyError::after_commit)?;
+        self.sync_dir(door).map_err(ApplyError::after_commit)?;
         Ok(slipped)
     }
 

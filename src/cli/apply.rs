@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use super::args::{HostArgs, LockArgs, WantedArgs};
-use super::output::{ColorArgs, fail, print};
+use super::output::ColorArgs;
 use super::write::{self, Command};
-use crate::plan::{self, Colour, Direction};
-use crate::tick::{self, Order, Outcome};
+use crate::plan::Direction;
+use crate::tick::{Order, Outcome};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,24 +63,14 @@ impl Args {
         settings.retry = self.retry;
         let (direction, lock_timeout) = (Direction::Apply, self.lock.lock_timeout);
         let order = Order { settings: &settings, direction, command: "apply", lock_timeout, purge: false };
-        if self.dry_run { rehearse(&order, colour) } else { write::run(&order, colour, Command::Apply) }
-    }
-}
-
-fn rehearse(order: &Order<'_>, colour: Colour) -> ExitCode {
-    match tick::rehearse(order) {
-        Ok(plan) => {
-            let code = if plan.has_errors() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-            print(&plan::show(&plan, colour), code)
-        }
-        Err(finding) => fail(&finding, colour),
+        if self.dry_run { write::rehearse(&order, colour) } else { write::run(&order, colour, Command::Apply) }
     }
 }
 
 /// The last line.
 pub(super) fn summary(outcome: &Outcome) -> String {
     let plan = &outcome.plan;
-    match (&plan.revision, plan.generation, outcome.receipt) {
+    match (&plan.revision, plan.generation, &outcome.receipt) {
         (Some(revision), Some(generation), Some(receipt)) if receipt.committed => format!(
             "Applied revision {revision}, generation {generation}. The kubelet restarts the scheduler; whether it runs is not verified yet."
         ),

@@ -47,14 +47,18 @@ impl ColorArgs {
 pub(super) fn print(text: &str, code: ExitCode) -> ExitCode {
     match io::stdout().write_all(text.as_bytes()) {
         // a reader that went away (`| head`) is no failure of ours
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let _ = writeln!(io::stderr(), "schedpatch: cannot write to standard output: {error}");
+            ExitCode::FAILURE
+        }
         _ => code,
     }
 }
 
-/// Prints what went wrong.
-pub(super) fn fail(finding: &Finding, colour: Colour) -> ExitCode {
-    print(&plan::show_findings(std::slice::from_ref(finding), colour), ExitCode::FAILURE)
+/// Prints what went wrong with a command that writes: it has no other answer, so this goes to standard error.
+pub(super) fn fail(findings: &[Finding], colour: Colour) -> ExitCode {
+    let _ = io::stderr().write_all(plan::show_findings(findings, colour).as_bytes());
+    ExitCode::FAILURE
 }
 
 #[expect(clippy::disallowed_methods, reason = "the command line is where the environment is read")]

@@ -48,6 +48,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "STATE", default_value = "original", value_enum)]
     to: To,
 
+    /// Say what would be done and what would be refused; write nothing
+    #[arg(long)]
+    dry_run: bool,
+
     /// Remove every trace of schedpatch from the host, the hold and the history too
     #[arg(long)]
     purge: bool,
@@ -73,14 +77,15 @@ impl Args {
         };
         let (lock_timeout, purge) = (self.lock.lock_timeout, self.purge);
         let order = Order { settings: &settings, direction, command: "restore", lock_timeout, purge };
-        write::run(&order, self.color.resolve(), Command::Restore)
+        let colour = self.color.resolve();
+        if self.dry_run { write::rehearse(&order, colour) } else { write::run(&order, colour, Command::Restore) }
     }
 }
 
 /// The last line.
 pub(super) fn summary(outcome: &Outcome) -> String {
     let target = outcome.plan.target.as_ref().map_or("the manifest", |target| target.path.as_str());
-    let done = match (&outcome.plan.revision, outcome.receipt) {
+    let done = match (&outcome.plan.revision, &outcome.receipt) {
         (Some(revision), Some(receipt)) if receipt.committed => {
             format!("Went back to revision {revision}. The kubelet restarts the scheduler.")
         }
@@ -91,7 +96,9 @@ pub(super) fn summary(outcome: &Outcome) -> String {
     };
     match outcome.purged {
         Some(true) => format!("{done} No trace is left on this host."),
-        Some(false) => format!("{done} Our directory holds files that are not ours; they stay."),
+        Some(false) => format!(
+            "{done} Ours is removed; the directory itself stays: it holds what is not ours, or is a link or a mount."
+        ),
         None => format!("{done} Held: an agent writes nothing here until schedpatch apply."),
     }
 }

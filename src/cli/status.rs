@@ -44,11 +44,10 @@ impl Args {
     pub(super) fn run(self) -> ExitCode {
         let colour = self.color.resolve();
         let settings = self.host.settings();
-        let snapshot = match observe::take_snapshot(&settings) {
-            Ok(snapshot) => snapshot,
-            Err(finding) => return fail(&finding, colour),
+        let status = match observe::take_snapshot(&settings) {
+            Ok(snapshot) => Status::of(&snapshot, &plan::make(&snapshot, &settings, Direction::Restore)),
+            Err(finding) => Status::unknown(finding),
         };
-        let status = Status::of(&snapshot, &plan::make(&snapshot, &settings, Direction::Restore));
         let code = if status.findings.iter().any(|finding| finding.level == Level::Error) {
             ExitCode::FAILURE
         } else if status.is_unsettled() {
@@ -60,7 +59,7 @@ impl Args {
             Output::Text => print(&(status::show(&status) + &plan::show_findings(&status.findings, colour)), code),
             Output::Json => match status.to_json() {
                 Ok(text) => print(&(text + "\n"), code),
-                Err(error) => fail(&Finding::error("json", error.to_string(), "use -o text"), colour),
+                Err(error) => fail(&[Finding::error("json", error.to_string(), "use -o text")], colour),
             },
         }
     }

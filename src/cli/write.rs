@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::output::{fail, print};
 use super::{apply, restore};
 use crate::apply::{Done, HostDoor, Slipped};
-use crate::finding::Finding;
+use crate::finding::{Finding, Level};
 use crate::plan::{self, Colour};
 use crate::stamp::Stamp;
 use crate::tick::{self, Event, Order, Outcome, World};
@@ -26,13 +26,15 @@ pub(super) fn run(order: &Order<'_>, colour: Colour, command: Command) -> ExitCo
     });
     let outcome = match outcome {
         Ok(outcome) => outcome,
-        Err(finding) => return fail(&finding, colour),
+        Err(finding) => return fail(&[finding], colour),
     };
-    let mut text = plan::show_findings(&outcome.plan.findings, colour);
     if outcome.plan.has_errors() {
-        return print(&(text + "\nNothing was written.\n"), ExitCode::FAILURE);
+        return fail(&outcome.plan.findings, colour);
     }
-    text += &plan::show_findings(&slipped(&outcome), colour);
+    let uncollected = outcome.receipt.as_ref().and_then(|receipt| receipt.uncollected.clone());
+    let uncollected = uncollected.map(|finding| Finding { level: Level::Warning, ..finding });
+    let findings = outcome.plan.findings.iter().cloned().chain(slipped(&outcome)).chain(uncollected);
+    let text = plan::show_findings(&findings.collect::<Vec<_>>(), colour);
     let last = match command {
         Command::Apply => apply::summary(&outcome),
         Command::Restore => restore::summary(&outcome),
@@ -40,23 +42,38 @@ pub(super) fn run(order: &Order<'_>, colour: Colour, command: Command) -> ExitCo
     print(&format!("{text}{last}\n"), ExitCode::SUCCESS)
 }
 
+/// Says what would be done, and what would be refused.
+pub(super) fn rehearse(order: &Order<'_>, colour: Colour) -> ExitCode {
+    match tick::rehearse(order) {
+        Ok(plan) => {
+            let code = if plan.has_errors() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+            print(&plan::show(&plan, colour), code)
+        }
+        Err(finding) => fail(&[finding], colour),
+    }
+}
+
 fn line(event: &Event<'_>) -> String {
+    plan::visible(&words(event)) + "\n"
+}
+
+fn words(event: &Event<'_>) -> String {
     match event {
         Event::Planned(plan) => {
             let target = plan.target.as_ref().map_or("", |target| target.path.as_str());
-            format!("target      {target} ({})\n", plan.platform.unwrap_or_default())
+            format!("target      {target} ({})", plan.platform.unwrap_or_default())
         }
-        Event::Waiting(holder) => format!("waiting     for another schedpatch: {holder}\n"),
-        Event::Again(path) => format!("again       {path} was changed by somebody else meanwhile\n"),
-        Event::Done(Done::Wrote(path)) => format!("wrote       {path}\n"),
-        Event::Done(Done::Replaced(path)) => format!("replaced    {path}\n"),
-        Event::Done(Done::Collected(revision)) => format!("removed     the old revision {revision}\n"),
+        Event::Waiting(holder) => format!("waiting     for another schedpatch: {holder}"),
+        Event::Again(path) => format!("again       {path} was changed by somebody else meanwhile"),
+        Event::Done(Done::Wrote(path)) => format!("wrote       {path}"),
+        Event::Done(Done::Replaced(path)) => format!("replaced    {path}"),
+        Event::Done(Done::Collected(revision)) => format!("removed     the old revision {revision}"),
     }
 }
 
 /// What others did in the instant of the commit.
-fn slipped(outcome: &Outcome) -> Vec<Finding> {
-    let finding = match outcome.receipt.filter(|receipt| receipt.committed).map(|receipt| receipt.slipped) {
+fn slipped(outcome: &Outcome) -> Option<Finding> {
+    let finding = match outcome.receipt.as_ref().filter(|receipt| receipt.committed).map(|receipt| receipt.slipped) {
         Some(Slipped::Foreign) => Finding::warning(
             "overwritten",
             "somebody else wrote the manifest in the instant before it was replaced, and what they wrote is lost",
@@ -67,10 +84,10 @@ fn slipped(outcome: &Outcome) -> Vec<Finding> {
             "the system gave no watch, so a change by others in the instant of the commit would not have been noticed",
             "raise fs.inotify.max_user_instances and max_user_watches",
         ),
-        _ => return Vec::new(),
+        _ => return None,
     };
     let path = outcome.plan.target.as_ref().map(|target| target.path.clone()).unwrap_or_default();
-    vec![finding.in_file(path)]
+    Some(finding.in_file(path))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the command line is where the clock is read")]

@@ -11,7 +11,7 @@ use crate::finding::Finding;
 use crate::journal::unfinished;
 
 /// One file of a manifest directory.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestFile {
     /// Its path on the host
     pub path: String,

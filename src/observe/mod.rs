@@ -20,7 +20,7 @@ use crate::platform::{self, Marker, Target};
 use crate::settings::Settings;
 
 /// Everything that a plan is made from.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// What shows the platform, and the manifests
     pub facts: HostFacts,
@@ -35,7 +35,7 @@ pub struct Snapshot {
 }
 
 /// What the host shows about itself.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct HostFacts {
     paths: BTreeSet<&'static str>,
     texts: BTreeMap<&'static str, String>,
@@ -84,6 +84,12 @@ impl HostFacts {
         self.given_dir.as_deref()
     }
 
+    /// The first manifest that holds a word.
+    pub fn mentions(&self, word: &str) -> Option<&ManifestFile> {
+        let mut files = self.manifests.values().flatten().flatten().flatten();
+        files.find(|file| file.text.as_ref().is_ok_and(|text| text.contains(word)))
+    }
+
     /// Whether a killed run left its unfinished copy of this manifest behind.
     pub fn has_leftover(&self, manifest: &str) -> bool {
         let mut files = self.manifests.values().flatten().flatten().flatten();
@@ -124,6 +130,11 @@ pub fn take_snapshot(settings: &Settings) -> Result<Snapshot, Finding> {
     let mounts = settings.wishes.mounts.iter().map(|path| find_mount(&root, path)).collect::<Result<_, _>>()?;
     let sources = settings.sources.iter().map(|dir| sources::read(dir)).collect::<Result<_, _>>()?;
     Ok(Snapshot { facts, sources, state: state::read(&root, &settings.state_dir)?, bases, mounts })
+}
+
+/// Whether our directory is there.
+pub(crate) fn exists(settings: &Settings) -> bool {
+    HostRoot::new(&settings.host_root).exists(&settings.state_dir)
 }
 
 /// The host's root cannot be used.

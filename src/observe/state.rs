@@ -3,18 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::host::{self, HostRoot};
 use crate::finding::Finding;
-use crate::journal::{Journal, REVISIONS_DIR, STATE_FILE, TEXTS_DIR, is_unfinished};
+use crate::journal::{Journal, REVISIONS_DIR, STATE_FILE, TEXTS_DIR, is_revision, is_text, is_unfinished};
 use crate::revision::Digest;
 
 /// What the state directory says.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// What we did before; as if nothing, where it cannot be read
     pub journal: Journal,
+    /// Whether there is a journal at all
+    pub is_known: bool,
     /// Why the journal cannot be read
     pub damaged: Option<Finding>,
     /// Texts that are there and complete
@@ -27,7 +30,12 @@ pub struct State {
     pub revision_files: BTreeMap<String, Digest>,
     /// Unfinished files that a killed run left behind
     pub leftovers: Vec<String>,
+    /// Directories that a scheduler which is not root could not enter
+    pub closed: Vec<String>,
 }
+
+const READABLE: u32 = 0o444;
+const ENTERABLE: u32 = 0o555;
 
 /// Reads the state directory; one that is not there says nothing.
 pub(super) fn read(root: &HostRoot, dir: &str) -> Result<State, Finding> {
@@ -41,79 +49,109 @@ pub(super) fn read(root: &HostRoot, dir: &str) -> Result<State, Finding> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(state),
         Err(error) => return Err(unreadable(error)),
     };
-    match host::read_small_file(&here.join(STATE_FILE)).map(|bytes| Journal::from_json(&bytes)) {
-        Ok(Ok(journal)) => state.journal = journal,
-        Ok(Err(why)) => state.damaged = Some(damaged(dir, &why)),
+    match host::read_small_file(&here.join(STATE_FILE)) {
+        Ok(bytes) => match Journal::from_json(&bytes) {
+            Ok(journal) => (state.journal, state.is_known) = (journal, true),
+            Err(why) => state.damaged = Some(damaged(dir, &why, MOVE_AWAY)),
+        },
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => state.damaged = Some(damaged(dir, &error.to_string())),
+        Err(error) => {
+            let way_out = match error.kind() {
+                io::ErrorKind::PermissionDenied => "run as root",
+                io::ErrorKind::Other => MOVE_AWAY,
+                _ => "see dmesg: the disk may be failing",
+            };
+            state.damaged = Some(damaged(dir, &error.to_string(), way_out));
+        }
     }
     state.read_files(&here, dir).map_err(unreadable)?;
     Ok(state)
 }
 
 impl State {
+    /// The same, once work in flight is judged by what stands in its target.
+    #[must_use]
+    pub fn settled(self, target: &str, text: Digest) -> Self {
+        Self { journal: self.journal.settled(target, text), ..self }
+    }
+
+    /// Notes what is ours. What is not, or is no plain file, is left alone here and by everybody else.
     fn read_files(&mut self, here: &Path, dir: &str) -> io::Result<()> {
-        for (name, _) in entries(here)? {
-            self.note_leftover(dir, &name);
-        }
-        let texts = here.join(TEXTS_DIR);
-        for (name, _) in entries(&texts)? {
-            if self.note_leftover(&format!("{dir}/{TEXTS_DIR}"), &name) {
-                continue;
-            }
-            let Some(content) = unless_gone(host::read_small_file(&texts.join(&name)))? else { continue };
+        self.note_closed(here, dir);
+        self.files(here, dir)?;
+        let shown = format!("{dir}/{TEXTS_DIR}");
+        for name in self.files(&here.join(TEXTS_DIR), &shown)? {
+            let content = host::read_small_file(&here.join(TEXTS_DIR).join(&name)).unwrap_or_default();
             let digest = Digest::of_bytes(&content);
             if digest.to_string() == name {
                 self.texts.insert(digest, content);
             }
-            self.text_names.insert(name);
+            if is_text(&name) {
+                self.text_names.insert(name);
+            }
         }
         let revisions = here.join(REVISIONS_DIR);
-        for (revision, is_dir) in entries(&revisions)? {
-            if !is_dir {
-                continue;
+        let shown = format!("{dir}/{REVISIONS_DIR}");
+        self.note_closed(&revisions, &shown);
+        for (revision, kind) in entries(&revisions)? {
+            if kind.is_dir() && is_revision(&revision) {
+                self.read_revision(&revisions.join(&revision), &format!("{shown}/{revision}"))?;
+                self.revisions.insert(revision);
             }
-            let shown = format!("{dir}/{REVISIONS_DIR}/{revision}");
-            for (name, is_dir) in entries(&revisions.join(&revision))? {
-                if self.note_leftover(&shown, &name) || is_dir {
-                    continue;
-                }
-                let content = host::read_small_file(&revisions.join(&revision).join(&name));
-                if let Some(content) = unless_gone(content)? {
-                    self.revision_files.insert(format!("{shown}/{name}"), Digest::of_bytes(&content));
-                }
-            }
-            self.revisions.insert(revision);
         }
         Ok(())
     }
 
-    fn note_leftover(&mut self, dir: &str, name: &str) -> bool {
-        let is_leftover = is_unfinished(name);
-        if is_leftover {
-            self.leftovers.push(format!("{dir}/{name}"));
+    fn read_revision(&mut self, here: &Path, shown: &str) -> io::Result<()> {
+        self.note_closed(here, shown);
+        for name in self.files(here, shown)? {
+            let path = here.join(&name);
+            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+            // one that the scheduler may not read is as good as damaged
+            if let (true, Ok(content)) = (metadata.mode() & READABLE == READABLE, host::read_small_file(&path)) {
+                self.revision_files.insert(format!("{shown}/{name}"), Digest::of_bytes(&content));
+            }
         }
-        is_leftover
+        Ok(())
+    }
+
+    /// The plain files of a directory, but for leftovers, which are noted.
+    fn files(&mut self, here: &Path, shown: &str) -> io::Result<Vec<String>> {
+        let files = entries(here)?.into_iter().filter(|(_, kind)| kind.is_file()).map(|(name, _)| name);
+        let (leftovers, files) = files.partition::<Vec<_>, _>(|name| is_unfinished(name));
+        self.leftovers.extend(leftovers.iter().map(|name| format!("{shown}/{name}")));
+        Ok(files)
+    }
+
+    /// Notes a directory that others than root could not enter.
+    fn note_closed(&mut self, here: &Path, shown: &str) {
+        if fs::metadata(here).is_ok_and(|metadata| metadata.is_dir() && metadata.mode() & ENTERABLE != ENTERABLE) {
+            self.closed.push(shown.to_owned());
+        }
     }
 }
 
-/// Another one may be cleaning up while we look without the lock.
-fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        result => result.map(Some),
+/// Names in a directory, and what each is; nothing for one that is not there, or that is no directory.
+fn entries(dir: &Path) -> io::Result<Vec<(String, fs::FileType)>> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        entries => entries?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        // another one may be cleaning up while we look without the lock
+        if let (Ok(kind), Some(name)) = (entry.file_type(), entry.file_name().to_str()) {
+            found.push((name.to_owned(), kind));
+        }
     }
+    Ok(found)
 }
 
-/// Names in a directory, and whether each is a directory itself; nothing for one that is not there.
-fn entries(dir: &Path) -> io::Result<Vec<(String, bool)>> {
-    let Some(entries) = unless_gone(fs::read_dir(dir))? else { return Ok(Vec::new()) };
-    let name =
-        |entry: fs::DirEntry| Ok((entry.file_name().to_string_lossy().into_owned(), entry.file_type()?.is_dir()));
-    entries.map(|entry| name(entry?)).collect()
-}
+const MOVE_AWAY: &str = "move it away: what matters stands in the manifest itself, and schedpatch restore works without it (docs/undo-by-hand.md)";
 
-fn damaged(dir: &str, why: &str) -> Finding {
-    let way_out = "remove it: what matters stands in the manifest itself (docs/undo-by-hand.md)";
+fn damaged(dir: &str, why: &str, way_out: &str) -> Finding {
     Finding::error("state", format!("cannot read the state: {why}"), way_out).in_file(format!("{dir}/{STATE_FILE}"))
 }

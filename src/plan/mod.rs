@@ -8,13 +8,13 @@ mod undo;
 
 use std::collections::BTreeMap;
 
-pub use show::{Colour, show, show_findings};
+pub use show::{Colour, show, show_findings, visible};
 
 use crate::compose::{self, Composed, KnownVersion, Origin};
 use crate::edit::{self, Ours, Refusal, Wanted};
 use crate::finding::{Finding, Level};
 use crate::journal::REVISIONS_DIR;
-use crate::observe::{ManifestFile, Snapshot};
+use crate::observe::{ManifestFile, Snapshot, State};
 use crate::platform::{self, Detected, Target as Place};
 use crate::revision::{Digest, revision};
 use crate::settings::{Settings, Wishes};
@@ -56,8 +56,10 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// The file that it is about, as it is now
     pub target: Option<TargetNow>,
-    /// The target's text without ours, where the target is to be replaced
+    /// The target's text without ours, where it matters
     pub original: Option<String>,
+    /// Digests of all files of the revision, by their path on the host
+    pub files: BTreeMap<String, Digest>,
 }
 
 /// The target as it was seen.
@@ -65,6 +67,8 @@ pub struct Plan {
 pub struct TargetNow {
     /// Its path on the host
     pub path: String,
+    /// Its text
+    pub text: String,
     /// Digest of its text
     pub digest: Digest,
     /// Our marks in it
@@ -143,19 +147,20 @@ fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: D
     let chosen = target::choose(files, settings.target.as_deref(), dir).map_err(one)?;
     plan.findings.extend(chosen.warnings.iter().cloned());
     let digest = Digest::of_bytes(chosen.text.as_bytes());
-    plan.target = Some(TargetNow { path: chosen.file.path.clone(), digest, ours: chosen.pod.ours.clone() });
-    let state = &snapshot.state;
+    let (path, text, ours) = (chosen.file.path.clone(), chosen.text.to_owned(), chosen.pod.ours.clone());
+    plan.target = Some(TargetNow { path, text, digest, ours });
+    let state = &snapshot.state.clone().settled(&chosen.file.path, digest);
     undo::judge_state(plan, state, direction, &chosen.file.path).map_err(one)?;
     let in_target = |refusal: Refusal| one(Finding::from(refusal).in_file(chosen.file.path.clone()));
     match direction {
         Direction::Restore => undo::restore(plan, state, &chosen).map_err(in_target),
-        Direction::LastGood => undo::back(plan, state, &settings.state_dir, &chosen).map_err(in_target),
+        Direction::LastGood => undo::back(plan, state, &chosen).map_err(in_target),
         Direction::Apply => {
             let Some(composed) = compose_for(plan, snapshot, settings, &chosen)? else {
                 plan.findings.push(nothing_wanted());
                 return Ok(());
             };
-            apply(plan, snapshot, settings, &chosen, composed).map_err(in_target)?;
+            apply(plan, snapshot, state, settings, &chosen, composed).map_err(in_target)?;
             undo::judge_revision(plan, state, settings.retry).map_err(one)
         }
     }
@@ -190,6 +195,7 @@ fn compose_for(
 fn apply(
     plan: &mut Plan,
     snapshot: &Snapshot,
+    state: &State,
     settings: &Settings,
     chosen: &target::Chosen<'_>,
     composed: Composed,
@@ -203,19 +209,25 @@ fn apply(
     let wanted = |generation| Wanted { generation, ..wanted.clone() };
 
     let ours = chosen.pod.ours.as_ref();
-    let unchanged = match ours.filter(|ours| ours.revision == revision) {
+    let unchanged = match ours.filter(|ours| ours.revision == revision && ours.generation > 0) {
         Some(ours) => edit::patch(chosen.text, &wanted(ours.generation))?.prove()? == chosen.text,
         None => false,
     };
     let generation = match ours {
         Some(ours) if unchanged => ours.generation,
-        _ => plan.next_generation(snapshot.state.journal.generation)?,
+        _ => plan.next_generation(state.journal.generation)?,
     };
-    plan.steps = revision_steps(files, &wanted(0).config_dir, &snapshot.state.revision_files);
+    plan.files = files
+        .iter()
+        .map(|(name, content)| (format!("{}/{name}", wanted(0).config_dir), Digest::of_bytes(content)))
+        .collect();
+    plan.steps = revision_steps(files, &wanted(0).config_dir, &state.revision_files);
     if !unchanged {
         let after = edit::patch(chosen.text, &wanted(generation))?.prove()?;
-        plan.original = Some(undo::original(&snapshot.state, chosen.text)?);
         plan.steps.push(replace_target(chosen.file, chosen.text, after, why(&revision, &settings.wishes)));
+    }
+    if !unchanged || !state.journal.is_current(Digest::of_bytes(chosen.text.as_bytes())) {
+        plan.original = Some(undo::original(state, chosen.text)?);
     }
     plan.revision = Some(revision);
     plan.generation = Some(generation);

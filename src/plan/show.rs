@@ -47,7 +47,7 @@ pub fn show_findings(findings: &[Finding], colour: Colour) -> String {
 }
 
 /// Text of files and names, safe for a terminal.
-fn visible(text: &str) -> String {
+pub fn visible(text: &str) -> String {
     let show = |c: char| if c.is_control() && c != '\t' { c.escape_default().to_string() } else { c.to_string() };
     text.chars().map(show).collect()
 }

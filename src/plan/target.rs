@@ -23,11 +23,14 @@ pub(super) fn choose<'a>(files: &'a [ManifestFile], target: Option<&str>, dir: &
     let mut broken: Vec<Finding> = Vec::new();
     for file in files {
         let is_target = target == Some(file.path.as_str());
+        if !is_target && !file.names_scheduler() && file.text.is_ok() {
+            continue;
+        }
         match read(file) {
             Read::Scheduler(text, pod) => pods.push((file, text, pod)),
-            Read::Broken(finding) if is_target || file.names_scheduler() || file.text.is_err() => broken.push(finding),
+            Read::Broken(finding) => broken.push(finding),
             Read::Other(finding) if is_target || file.is_named_scheduler() => broken.push(finding),
-            Read::Broken(_) | Read::Other(_) => {}
+            Read::Other(_) => {}
         }
     }
     let fits = |(file, _, pod): &(&ManifestFile, &str, SchedulerPod)| match target {
@@ -85,9 +88,8 @@ fn read(file: &ManifestFile) -> Read<'_> {
 /// Two files with one pod's name: the kubelet flips between them, so there is nothing safe to do.
 fn no_twin(files: &[ManifestFile], file: &ManifestFile, pod: &SchedulerPod) -> Result<(), Finding> {
     let own = (pod.namespace.clone(), pod.name.clone());
-    let is_twin = |other: &&ManifestFile| {
-        other.path != file.path && other.text.as_ref().is_ok_and(|text| edit::identity(text).as_ref() == Some(&own))
-    };
+    let has_own_identity = |text: &String| text.contains(&own.1) && edit::identity(text).as_ref() == Some(&own);
+    let is_twin = |other: &&ManifestFile| other.path != file.path && other.text.as_ref().is_ok_and(has_own_identity);
     let Some(twin) = files.iter().find(is_twin) else { return Ok(()) };
     let message = format!(
         "{} and {} both define the pod {}/{}, and the kubelet reads every file here whatever its name",

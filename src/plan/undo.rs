@@ -2,9 +2,8 @@
 
 use super::target::Chosen;
 use super::{Direction, Plan, replace_target};
-use crate::edit::{self, CONFIG_FILE, Refusal, Rule};
+use crate::edit::{self, Refusal, Rule};
 use crate::finding::Finding;
-use crate::journal::REVISIONS_DIR;
 use crate::observe::State;
 use crate::revision::Digest;
 
@@ -35,11 +34,10 @@ pub(super) fn original(state: &State, text: &str) -> Result<String, Refusal> {
 }
 
 /// Plans to go back to what was last proven to run; where nothing was, that is the original.
-pub(super) fn back(plan: &mut Plan, state: &State, state_dir: &str, chosen: &Chosen<'_>) -> Result<(), Refusal> {
+pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
     let journal = &state.journal;
     let Some(good) = &journal.last_good else { return restore(plan, state, chosen) };
-    let stands = journal.current.as_ref().is_some_and(|current| current.revision == good.revision);
-    if stands && journal.is_current(Digest::of_bytes(chosen.text.as_bytes())) {
+    if chosen.pod.ours.as_ref().is_some_and(|ours| ours.revision == good.revision) {
         let message = format!("the last good revision stands: {}", good.revision);
         plan.findings.push(Finding::info(
             "nothing-to-restore",
@@ -49,11 +47,11 @@ pub(super) fn back(plan: &mut Plan, state: &State, state_dir: &str, chosen: &Cho
         return Ok(());
     }
     let text = state.texts.get(&good.text).and_then(|bytes| std::str::from_utf8(bytes).ok());
-    let config = format!("{}/{REVISIONS_DIR}/{}/{CONFIG_FILE}", state_dir.trim_end_matches('/'), good.revision);
+    let is_whole = good.files.iter().all(|(path, digest)| state.revision_files.get(path) == Some(digest));
     let original = original(state, chosen.text)?;
     let why_not = match text {
         None => Some("its text is not there any more"),
-        Some(_) if !state.revision_files.contains_key(&config) => Some("its files are not there any more"),
+        Some(_) if !is_whole => Some("its files are not what they were"),
         // an upgrade or another person changed the manifest since: the old text would undo that
         Some(text) if edit::unpatch(text)?.prove()? != original => Some("the manifest itself has changed since"),
         Some(_) => None,
@@ -72,6 +70,7 @@ pub(super) fn back(plan: &mut Plan, state: &State, state_dir: &str, chosen: &Cho
     plan.revision = Some(good.revision.clone());
     plan.generation = Some(generation);
     plan.original = Some(original);
+    plan.files.clone_from(&good.files);
     let why = format!("the scheduler shall run the last good revision {} again", good.revision);
     plan.steps.push(replace_target(chosen.file, chosen.text, after, why));
     Ok(())
@@ -99,7 +98,7 @@ pub(super) fn judge_state(plan: &mut Plan, state: &State, direction: Direction, 
         plan.findings.push(Finding { file: damaged.file.clone(), ..warning });
     }
     let journal = &state.journal;
-    if let Some(other) = journal.target.as_deref().filter(|other| journal.current.is_some() && *other != path) {
+    if let Some(other) = journal.target.as_deref().filter(|other| journal.is_busy() && *other != path) {
         let message = format!("schedpatch has changed {other} on this host, which is another file");
         let way_out =
             format!("take that back first: schedpatch restore --target {other}; if it is gone, remove our state.json");

@@ -168,6 +168,11 @@ impl Door for TestDoor<'_> {
         self.run(call, || HostDoor.set_label(file, name, value))
     }
 
+    fn remove_label(&self, file: &NewFile, name: &str) -> io::Result<()> {
+        let call = Call::SetLabel { file: file.path().to_owned() };
+        self.run(call, || HostDoor.remove_label(file, name))
+    }
+
     fn sync(&self, file: &NewFile) -> io::Result<()> {
         self.run(Call::Sync { file: file.path().to_owned() }, || Ok(()))
     }

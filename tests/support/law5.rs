@@ -218,7 +218,7 @@ pub fn normalised(bytes: &[u8]) -> String {
             const UID: &str = "/metadata/uid\":\"";
             match line.rsplit_once(UID) {
                 Some((head, tail)) => {
-                    out += &format!("{head}{UID}U{}", tail.trim_start_matches(|c: char| c.is_ascii_hexdigit()))
+                    out.extend([head, UID, "U", tail.trim_start_matches(|c: char| c.is_ascii_hexdigit())]);
                 }
                 None => out += line,
             }
@@ -283,5 +283,9 @@ fn read(path: &Path) -> Vec<u8> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    use std::fmt::Write as _;
+    Sha256::digest(bytes).iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").expect("a string takes it");
+        hex
+    })
 }

@@ -55,7 +55,9 @@ pub fn all(suite: &str) -> Vec<Scenario> {
         build(suite, "re-apply with changed source", "kubeadm-1.36", KUBEADM, Operation::Apply("e"), |story| {
             story.run(Operation::Apply("a"));
             story.proven();
-            ["b", "c", "d"].into_iter().for_each(|source| story.run(Operation::Apply(source)));
+            for source in ["b", "c", "d"] {
+                story.run(Operation::Apply(source));
+            }
         }),
         build(suite, "apply over drift", "rke2-1.34", RKE2, Operation::Apply("a"), |story| {
             story.run(Operation::Apply("a"));
@@ -138,7 +140,9 @@ fn build(
     let target = manifests.join(places.target);
     fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).expect("a mode");
     let sources = home.join("sources");
-    ["a", "b", "c", "d", "e"].into_iter().for_each(|marker| make_source(&sources, marker));
+    for marker in ["a", "b", "c", "d", "e"] {
+        make_source(&sources, marker);
+    }
     let original = fs::read(&target).expect("the manifest");
     let story = Story { root: root.clone(), sources: sources.clone(), places: places.clone(), original };
     before(&story);
@@ -175,6 +179,15 @@ impl Scenario {
     /// Takes ours out, whatever state the host is in.
     pub fn restore(&self, root: &Path) -> Result<Outcome, String> {
         run(root, &self.sources, Operation::Restore, COMMAND, &TestDoor::new(Fault::None))
+    }
+
+    /// The settings of the operation.
+    pub fn settings(&self, root: &Path) -> Settings {
+        let source = match self.operation {
+            Operation::Apply(source) => Some(self.sources.join(source)),
+            _ => None,
+        };
+        settings(root, source)
     }
 
     /// Flags for the program from outside.
@@ -221,7 +234,7 @@ fn run(
     }
 }
 
-pub fn settings(root: &Path, source: Option<PathBuf>) -> Settings {
+fn settings(root: &Path, source: Option<PathBuf>) -> Settings {
     Settings {
         host_root: root.to_owned(),
         sources: source.into_iter().collect(),

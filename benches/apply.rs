@@ -1,0 +1,130 @@
+//! What `schedpatch apply` costs: instructions from exec to the patched manifest, and its file work against a program
+//! that only writes the same files and syncs as often.
+#![allow(
+    missing_docs,
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    clippy::cast_precision_loss,
+    clippy::panic,
+    reason = "a benchmark, not the library"
+)]
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use schedpatch::apply::HostDoor;
+use schedpatch::plan::Direction;
+use schedpatch::stamp::Stamp;
+use schedpatch::tick::{self, Event, Order, World};
+use support::doors::{Call, Fault, TestDoor};
+use support::scenario::{self, Scenario};
+
+/// From exec to patched; the Python predecessor needs 1,541 million.
+const BUDGET: u64 = 10_000_000;
+
+/// How much longer than the raw program an apply may take.
+const RATIO: f64 = 2.0;
+
+const ROUNDS: usize = 41;
+
+fn main() {
+    let scenario = scenario::all("bench-apply").swap_remove(0);
+    let manifest = scenario.original.len();
+    let root = scenario.host("counted");
+    let first = count(&scenario, &root);
+    let again = count(&scenario, &root);
+    println!("instructions of schedpatch apply on a manifest of {manifest} bytes, with its process");
+    println!("{:>12}  exec to patched (1/{} of the predecessor's 1,541 million)", first, 1_541_000_000 / first);
+    println!("{again:>12}  nothing to do");
+    assert!(first <= BUDGET, "over the budget of {BUDGET} instructions");
+
+    let door = TestDoor::new(Fault::None);
+    scenario.run(&scenario.host("calls"), &door).expect("it applies");
+    let calls = door.effects();
+    let syncs = calls.iter().filter(|call| matches!(call, Call::Sync { .. } | Call::SyncDir { .. })).count();
+    let rounds: Vec<_> = (0..ROUNDS).map(|_| (apply(&scenario), raw(&scenario, &calls))).collect();
+    let ratio = median(rounds.iter().map(|((files, _), raw)| files.as_secs_f64() / raw.as_secs_f64()));
+    let millis = |time: Duration| time.as_secs_f64() * 1000.0;
+    println!(
+        "first apply against raw writes of the same {} calls, {syncs} syncs; medians of {ROUNDS} rounds",
+        calls.len()
+    );
+    println!("{:>9.2} ms  raw", median(rounds.iter().map(|(_, raw)| millis(*raw))));
+    println!(
+        "{:>9.2} ms  our file work, {ratio:.2} times the raw",
+        median(rounds.iter().map(|((files, _), _)| millis(*files)))
+    );
+    println!(
+        "{:>9.2} ms  with looking, planning and the lock",
+        median(rounds.iter().map(|((_, all), _)| millis(*all)))
+    );
+    assert!(ratio <= RATIO, "more than {RATIO} times the raw program");
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Runs the program under callgrind and reads the number of instructions.
+fn count(scenario: &Scenario, root: &Path) -> u64 {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", env!("CARGO_BIN_EXE_schedpatch")])
+        .args(scenario.flags(root))
+        .output()
+        .expect("valgrind runs: install it with your system's package manager");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{log}");
+    let line = log.lines().find(|line| line.contains("Collected")).expect("callgrind counts");
+    line.rsplit(' ').next().and_then(|count| count.parse().ok()).expect("a number")
+}
+
+/// One apply on a fresh host, with real syncs: its file work, and all of it.
+fn apply(scenario: &Scenario) -> (Duration, Duration) {
+    let root = scenario.host("ours");
+    let settings = scenario.settings(&root);
+    let direction = Direction::Apply;
+    let order = Order { settings: &settings, direction, command: "bench", lock_timeout: Duration::ZERO, purge: false };
+    let clock = || Stamp::from_unix(SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs());
+    let begun = Instant::now();
+    let mut planned = begun;
+    let told = &mut |event: Event<'_>| {
+        if matches!(event, Event::Planned(_)) {
+            planned = Instant::now();
+        }
+    };
+    tick::run(&order, &World { door: &HostDoor, clock: &clock }, told).expect("it applies");
+    (planned.elapsed(), begun.elapsed())
+}
+
+/// The same calls, and nothing else.
+fn raw(scenario: &Scenario, calls: &[Call]) -> Duration {
+    let root = scenario.host("raw");
+    let at = |path: &str| root.join(path.trim_start_matches('/'));
+    let begun = Instant::now();
+    for call in calls {
+        match call {
+            Call::MakeDir { dir, name } => fs::create_dir(at(dir).join(name)).expect("made"),
+            Call::Create { dir, name } | Call::OpenLock { dir, name } => {
+                drop(File::create(at(dir).join(name)).expect("created"));
+            }
+            Call::Write { file, bytes } => {
+                let mut file = File::options().append(true).open(at(file)).expect("opened");
+                file.write_all(bytes).expect("written");
+            }
+            Call::Sync { file } => File::open(at(file)).expect("opened").sync_all().expect("synced"),
+            Call::SyncDir { dir } => File::open(at(dir)).expect("opened").sync_all().expect("synced"),
+            Call::Rename { dir, from, to } => fs::rename(at(dir).join(from), at(dir).join(to)).expect("renamed"),
+            Call::RemoveFile { dir, name } => fs::remove_file(at(dir).join(name)).expect("removed"),
+            _ => {}
+        }
+    }
+    begun.elapsed()
+}

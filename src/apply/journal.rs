@@ -1,0 +1,88 @@
+//! What a plan means for the journal. Pure: only the time comes in.
+
+use std::collections::BTreeSet;
+
+use crate::journal::{Commit, Hold, InFlight, Journal};
+use crate::observe::State;
+use crate::plan::{Direction, Plan, Step};
+use crate::revision::Digest;
+use crate::stamp::Stamp;
+
+/// The journal as it stands, once work in flight is judged and the person's word is taken.
+pub(super) fn noted(plan: &Plan, state: &State, direction: Direction, now: Stamp) -> Journal {
+    let mut journal = state.journal.clone();
+    let Some(target) = &plan.target else { return journal };
+    journal = journal.settled(&target.path, target.digest);
+    if let Some(ours) = &target.ours {
+        journal.saw(ours.generation);
+    }
+    match direction {
+        Direction::Apply => {
+            if let Some(revision) = &plan.revision {
+                journal.hold = None;
+                journal.bad.remove(revision);
+            }
+            adopt(&mut journal, plan, now);
+        }
+        Direction::Restore => hold(&mut journal, "schedpatch restore", now),
+        Direction::LastGood => hold(&mut journal, "schedpatch restore --to last-good", now),
+    }
+    // somebody else took ours out before us
+    if direction == Direction::Restore && target.ours.is_none() { journal.cleared() } else { journal }
+}
+
+/// What others have added to our text since, or a commit that a lost journal knew, is taken for current: our edit stands.
+fn adopt(journal: &mut Journal, plan: &Plan, now: Stamp) {
+    let Some(target) = &plan.target else { return };
+    let (Some(ours), Some(revision), Some(original)) = (&target.ours, &plan.revision, &plan.original) else { return };
+    if plan.commit().is_some() || journal.is_current(target.digest) {
+        return;
+    }
+    let known = journal.current.as_ref().filter(|commit| commit.generation == ours.generation);
+    let since = known.map_or(now, |commit| commit.since);
+    journal.target = Some(target.path.clone());
+    journal.original = Some(Digest::of_bytes(original.as_bytes()));
+    journal.current = Some(Commit {
+        revision: revision.clone(),
+        generation: ours.generation,
+        text: target.digest,
+        files: plan.files.clone(),
+        since,
+    });
+}
+
+fn hold(journal: &mut Journal, by: &str, since: Stamp) {
+    journal.hold.get_or_insert_with(|| Hold { by: by.to_owned(), since });
+}
+
+/// What is about to happen. Only a patched text has a generation.
+pub(super) fn flight(plan: &Plan, step: &Step, now: Stamp) -> InFlight {
+    let to = Digest::of_bytes(&step.after);
+    let commit = match (&plan.revision, plan.generation) {
+        (Some(revision), Some(generation)) => {
+            Some(Commit { revision: revision.clone(), generation, text: to, files: plan.files.clone(), since: now })
+        }
+        _ => None,
+    };
+    let original = plan.original.as_ref().filter(|_| commit.is_some());
+    InFlight {
+        from: Digest::of_bytes(step.before.as_deref().unwrap_or_default()),
+        to,
+        commit,
+        original: original.map(|text| Digest::of_bytes(text.as_bytes())),
+        since: now,
+    }
+}
+
+/// The texts that the journal will name and did not name before.
+pub(super) fn new_texts<'p>(plan: &'p Plan, state: &State, journal: &Journal) -> Vec<&'p [u8]> {
+    let committed = plan.commit().filter(|_| plan.generation.is_some()).map(|step| step.after.as_slice());
+    let adopted =
+        plan.target.as_ref().filter(|target| journal.is_current(target.digest)).map(|target| target.text.as_bytes());
+    if committed.is_none() && adopted.is_none() {
+        return Vec::new();
+    }
+    let texts = plan.original.iter().map(String::as_bytes).chain(committed).chain(adopted);
+    let named = if state.journal.in_flight.is_none() { state.journal.texts() } else { BTreeSet::new() };
+    texts.filter(|text| !named.contains(&Digest::of_bytes(text))).collect()
+}
