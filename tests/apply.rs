@@ -584,8 +584,7 @@ fn our_directory_is_never_the_kubelets() {
 #[test]
 fn odd_things_in_our_directory_do_not_stop_a_restore() {
     let host = Host::new("odd");
-    type Oddity = fn(&Host);
-    let oddities: [Oddity; 7] = [
+    let oddities: [fn(&Host); 7] = [
         |host| fs::create_dir(host.state("texts/foo")).expect("made"),
         |host| symlink("/nonexistent", host.state("texts/foo")).expect("linked"),
         |host| fs::create_dir_all(host.state("revisions/cafe/sub")).expect("made"),
@@ -654,7 +653,7 @@ fn status_sees_a_damaged_revision_and_apply_mends_it() {
     ];
     for (number, damage) in damages.iter().enumerate() {
         damage();
-        let closed = fs::metadata(&dir).is_ok_and(|metadata| metadata.mode() & 0o77 == 0);
+        let closed = fs::metadata(&dir).is_ok_and(|metadata| metadata.mode() & 0o7777 == 0o700);
         assert!(closed || host.run(&["status"]).status.code() == Some(3), "damage {number} is seen");
         host.ok(&APPLY);
         assert_eq!(fs::read(&config).expect("there"), good, "damage {number}");

@@ -14,9 +14,14 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use schedpatch::plan::{self, Direction, Plan, StepKind};
+use schedpatch::settings::Settings;
+use schedpatch::stamp::Stamp;
+use schedpatch::tick::{self, Order, World};
 use schedpatch::{cli, observe};
+use support::doors::{Fault, TestDoor};
 
 /// kubeadm writes its manifests so; git does not keep it.
 const MANIFEST_MODE: u32 = 0o600;
@@ -61,8 +66,8 @@ fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// Plans a case. A file `flags` in it holds further flags, one on a line; `source*` are its sources, in order.
-fn make_plan(copy: &Path, direction: Direction) -> Plan {
+/// The settings of a case. A file `flags` in it holds further flags, one on a line; `source*` are its sources, in order.
+fn settings(copy: &Path) -> Settings {
     let mut sources: Vec<_> = fs::read_dir(copy)
         .expect("the copy is there")
         .map(|entry| entry.expect("readable").path())
@@ -74,20 +79,24 @@ fn make_plan(copy: &Path, direction: Direction) -> Plan {
         flags.extend(["--source".to_owned(), source.display().to_string()]);
     }
     flags.extend(fs::read_to_string(copy.join("flags")).unwrap_or_default().lines().map(str::to_owned));
-    let settings = cli::plan_settings(&flags).unwrap_or_else(|error| panic!("{}: {error}", copy.display()));
+    cli::plan_settings(&flags).unwrap_or_else(|error| panic!("{}: {error}", copy.display()))
+}
+
+fn make_plan(copy: &Path, direction: Direction) -> Plan {
+    let settings = settings(copy);
     match observe::take_snapshot(&settings) {
         Ok(snapshot) => plan::make(&snapshot, &settings, direction),
         Err(finding) => Plan::failed(vec![finding]),
     }
 }
 
-/// What an apply will do, in the simplest way.
-fn carry_out(copy: &Path, plan: &Plan) {
-    for step in &plan.steps {
-        let path = copy.join("host").join(step.path.trim_start_matches('/'));
-        fs::create_dir_all(path.parent().expect("a file is in a directory")).expect("the directory can be made");
-        fs::write(path, &step.after).expect("the file can be written");
-    }
+/// Carries out, as the program does.
+fn carry_out(copy: &Path, direction: Direction) {
+    let (settings, door) = (settings(copy), TestDoor::new(Fault::None));
+    let order = Order { settings: &settings, direction, command: "test", lock_timeout: Duration::ZERO, purge: false };
+    let outcome = tick::run(&order, &World { door: &door, clock: &|| Stamp::default() }, &mut |_| {});
+    let outcome = outcome.unwrap_or_else(|finding| panic!("{}: {finding:?}", copy.display()));
+    assert!(outcome.receipt.is_some_and(|receipt| receipt.committed), "{}: {direction:?} commits", copy.display());
 }
 
 fn json(plan: &Plan, copy: &Path) -> String {
@@ -127,16 +136,18 @@ fn every_case_gives_its_plan_and_can_be_undone() {
         expect(&case, &file, &step.after, &mut failures);
         let original = step.before.clone().expect("the target was there");
 
-        carry_out(&copy, &plan);
+        carry_out(&copy, Direction::Apply);
         let again = make_plan(&copy, Direction::Apply);
         if !again.steps.is_empty() || again.has_errors() {
             failures.push(format!("{name}: planning again gives {}", json(&again, &copy)));
         }
+        // without the journal the way back is found in the manifest alone
+        fs::remove_file(copy.join("host/var/lib/schedpatch/state.json")).expect("there is a journal");
         let restore = make_plan(&copy, Direction::Restore);
         if target(&restore).map(|step| &step.after) != Some(&original) {
             failures.push(format!("{name}: restoring does not give the original: {}", json(&restore, &copy)));
         }
-        carry_out(&copy, &restore);
+        carry_out(&copy, Direction::Restore);
         let nothing = make_plan(&copy, Direction::Restore);
         if !nothing.steps.is_empty() {
             failures.push(format!("{name}: restoring twice gives {}", json(&nothing, &copy)));

@@ -152,7 +152,7 @@ fn every_call_is_missed_when_it_is_dropped() {
         scenario.run(&scenario.host("reference"), &reference).expect("it runs");
         let calls = reference.calls();
         let mut loss = Loss::new(&scenario, "dropped");
-        for at in 0..calls.len() {
+        for (at, call) in calls.iter().enumerate() {
             dropped += 1;
             let door = TestDoor::new(Fault::Drop(at));
             let root = scenario.host("dropped");
@@ -160,14 +160,14 @@ fn every_call_is_missed_when_it_is_dropped() {
             let expectation = &scenario.expectation;
             if result.is_err() {
                 told += 1;
-            } else if made_again(&calls[at], &door.calls()) {
+            } else if made_again(call, &door.calls()) {
                 again += 1;
             } else if expectation.check_settled(&root).is_ok()
                 && expectation.check_lock(&root, scenario::COMMAND).is_ok()
                 && loss.play(&door.effects()).is_ok()
-                && !is_lock_line_of_purge(&scenario, &calls[at])
+                && !is_lock_line_of_purge(&scenario, call)
             {
-                unmissed.push(format!("{}: call {at}, {}", scenario.name, shortened(&calls[at])));
+                unmissed.push(format!("{}: call {at}, {}", scenario.name, shortened(call)));
             }
         }
     }

@@ -1,5 +1,11 @@
 //! What several test programs share.
 #![allow(dead_code, reason = "each test program uses its own part")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "tests make and break their own files"
+)]
 
 pub mod configs;
 pub mod disk;
