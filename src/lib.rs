@@ -1,14 +1,15 @@
 //! schedpatch puts your scheduler configuration into the kube-scheduler that a cluster already runs.
 //!
 //! ```text
-//!  sources, target, state      pure: platform + compose + edit
-//!  ┌─────────┐   Snapshot    ┌──────┐   Plan
-//!  │ observe │──────────────►│ plan │─────────►  shown, and later applied, verified, reported
-//!  └─────────┘               └──────┘
+//!  sources, target, state      pure: platform + compose + edit         the only writer
+//!  ┌─────────┐   Snapshot    ┌──────┐   Plan                          ┌───────┐   Receipt
+//!  │ observe │──────────────►│ plan │────────────────────────────────►│ apply │────────────►  later verified, reported
+//!  └─────────┘               └──────┘                                 └───────┘
 //! ```
 //!
-//! Folders are the stages, in this order. `platform`, `compose`, `edit`, `plan` and `revision` are pure: no clock, no
-//! file, no network, no environment. `observe` reads and never writes. Nothing in this crate writes to the host yet.
+//! Folders are the stages, in this order; `tick` is one pass through them. `platform`, `compose`, `edit`, `plan`, `revision`,
+//! `journal` and `status` are pure: no clock, no file, no network, no environment. `observe` reads and never writes. Only
+//! `apply` writes to the host, and every call that does goes through `apply::Door`.
 
 pub mod apply;
 pub mod cli;

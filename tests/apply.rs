@@ -695,3 +695,19 @@ fn answers_go_to_standard_output_and_complaints_to_standard_error() {
     let status: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON on errors too");
     assert_eq!(status["findings"][0]["rule"], "host-root");
 }
+
+#[test]
+fn the_hold_of_the_page_for_three_in_the_morning_is_understood() {
+    let host = Host::new("by-hand");
+    host.ok(&APPLY);
+    fs::write(host.target(), &host.original).expect("written");
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/undo-by-hand.md")).expect("the page");
+    let line = page.lines().find(|line| line.starts_with("printf ")).expect("the line that writes a hold");
+    let json = line.split('\'').nth(1).expect("in quotes").replace("%s", "2026-11-16T18:31:08Z").replace("\\n", "\n");
+    fs::write(host.state("state.json"), json).expect("written");
+    assert_eq!(host.status()["hold"]["by"], "me");
+    assert_eq!(host.status()["drift"], "none");
+    host.ok(&APPLY);
+    assert_eq!(host.status()["applied"]["generation"], 1001);
+}
