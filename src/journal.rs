@@ -175,6 +175,18 @@ impl Journal {
         serde_json::from_slice(bytes).map_err(text)
     }
 
+    /// What can be saved of a journal that cannot be read as a whole: what must not be forgotten.
+    pub fn rescued(bytes: &[u8]) -> Self {
+        let value: serde_json::Value = serde_json::from_slice(bytes).unwrap_or_default();
+        let part = |name: &str| value.get(name).cloned().unwrap_or_default();
+        Self {
+            generation: part("generation").as_u64().unwrap_or_default(),
+            bad: serde_json::from_value(part("bad")).unwrap_or_default(),
+            hold: serde_json::from_value(part("hold")).unwrap_or_default(),
+            ..Self::default()
+        }
+    }
+
     /// Writes `state.json`.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
         let mut text = serde_json::to_vec_pretty(self)?;

@@ -8,7 +8,6 @@ use crate::finding::Finding;
 use crate::journal::{Hold, Journal};
 use crate::observe::{Snapshot, State};
 use crate::plan::Plan;
-use crate::revision::Digest;
 use crate::stamp::Stamp;
 
 /// Raised when a field changes its meaning or goes.
@@ -89,7 +88,7 @@ struct Flight {
 impl Status {
     /// Of a host, by what was seen and by the plan to take ours out of it.
     pub fn of(snapshot: &Snapshot, restore: &Plan) -> Self {
-        let State { journal, revision_files, .. } = &snapshot.state;
+        let State { journal, revision_files, closed, .. } = &snapshot.state;
         let mut findings: Vec<Finding> =
             restore.findings.iter().filter(|finding| finding.rule != "nothing-to-restore").cloned().collect();
         let target = restore.target.as_ref();
@@ -99,7 +98,8 @@ impl Status {
             let since = known.map(|commit| commit.since);
             let verified = settled.is_proven() && settled.is_current(target.digest);
             let files = known.map(|commit| &commit.files).into_iter().flatten();
-            findings.extend(files.filter(|(path, digest)| revision_files.get(*path) != Some(digest)).map(damaged));
+            let files = files.filter(|(path, digest)| revision_files.get(*path) != Some(digest)).map(|(path, _)| path);
+            findings.extend(files.chain(closed).map(damaged));
             Applied { revision: ours.revision.clone(), generation: ours.generation, since, verified }
         });
         let last_good = journal.last_good.as_ref().map(|commit| Good {
@@ -150,7 +150,7 @@ impl Status {
 
     /// Whether work is in flight or somebody else changed what we wrote.
     pub fn is_unsettled(&self) -> bool {
-        let is_damage = |finding: &Finding| finding.rule == "revision-files";
+        let is_damage = |finding: &Finding| ["revision-files", "state"].contains(&finding.rule);
         self.in_flight.is_some() || self.drift != Drift::None || self.findings.iter().any(is_damage)
     }
 
@@ -160,8 +160,8 @@ impl Status {
     }
 }
 
-fn damaged((path, _): (&String, &Digest)) -> Finding {
-    let message = "a file of the applied revision is missing, changed, or not readable for the scheduler";
+fn damaged(path: &String) -> Finding {
+    let message = "a file or directory of the applied revision is missing, changed, or closed to the scheduler";
     Finding::warning("revision-files", message, "schedpatch apply mends it, without a restart").in_file(path)
 }
 

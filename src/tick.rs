@@ -80,7 +80,7 @@ pub fn run(order: &Order<'_>, world: &World<'_>, told: &mut dyn FnMut(Event<'_>)
         return Ok(Outcome { plan, receipt: None, purged: is_bare.then_some(true) });
     }
     if order.purge {
-        refuse_if_used(&snapshot, &plan)?;
+        refuse_if_used(&snapshot, plan.target.as_ref().map(|target| target.path.as_str()))?;
     }
     let root = open_root(order.settings)?;
     let state_dir = &order.settings.state_dir;
@@ -97,6 +97,8 @@ pub fn run(order: &Order<'_>, world: &World<'_>, told: &mut dyn FnMut(Event<'_>)
     let writer = Writer { door: world.door, root: &root, lock: &lock, now: claim.now };
     let mut outcome = write(order, &writer, (snapshot, plan), told)?;
     if order.purge && !outcome.plan.has_errors() {
+        // ours must be out of every manifest, this one too, now that nobody else of us writes
+        refuse_if_used(&observe::take_snapshot(order.settings)?, None)?;
         // a commit of this run is on the disk; what others did to the target may not be
         let is_synced = outcome.receipt.as_ref().is_some_and(|receipt| receipt.committed);
         let target = outcome.plan.target.as_ref().filter(|_| !is_synced).map(|target| target.path.as_str());
@@ -108,8 +110,11 @@ pub fn run(order: &Order<'_>, world: &World<'_>, told: &mut dyn FnMut(Event<'_>)
 
 /// Says what would be done, and what the writer would refuse; writes nothing.
 pub fn rehearse(order: &Order<'_>) -> Result<Plan, Finding> {
-    let (_, plan) = look(order)?;
+    let (snapshot, plan) = look(order)?;
     if !plan.has_errors() {
+        if order.purge {
+            refuse_if_used(&snapshot, plan.target.as_ref().map(|target| target.path.as_str()))?;
+        }
         let root = open_root(order.settings)?;
         apply::check(&root, &order.settings.state_dir, &plan).map_err(|error| error.finding())?;
     }
@@ -134,7 +139,7 @@ fn write(
         let (snapshot, plan) = (&seen, &planned);
         let overtaken = if plan.has_errors() {
             // while somebody else replaces the file it may be missing, or half written
-            if attempt == 1 || attempt == MAX_ATTEMPTS {
+            if plan.target.is_some() || attempt == MAX_ATTEMPTS {
                 return Ok(Outcome { plan: planned, receipt: None, purged: None });
             }
             None
@@ -168,15 +173,14 @@ fn first_look(order: &Order<'_>) -> Result<(Snapshot, Plan), Finding> {
     look(order)
 }
 
-/// Another manifest may have a revision of ours in use: then its files must stay.
-fn refuse_if_used(snapshot: &Snapshot, plan: &Plan) -> Result<(), Finding> {
-    let own = plan.target.as_ref().map(|target| target.path.as_str());
-    let used = snapshot.state.revisions.iter().filter_map(|revision| snapshot.facts.mentions(revision));
-    match used.into_iter().find(|file| Some(file.path.as_str()) != own) {
+/// A manifest may have a revision of ours in use: then its files must stay.
+fn refuse_if_used(snapshot: &Snapshot, but_for: Option<&str>) -> Result<(), Finding> {
+    let used = snapshot.state.revisions.iter().flat_map(|revision| snapshot.facts.mentioning(revision));
+    match used.into_iter().find(|file| Some(file.path.as_str()) != but_for) {
         Some(file) => {
             let way_out = format!("take ours out of it first: schedpatch restore --target {}", file.path);
-            let finding = Finding::error("still-used", "this manifest uses a revision that would be removed", way_out);
-            Err(finding.in_file(&file.path))
+            let message = "this manifest uses a revision that would be removed, or cannot be read";
+            Err(Finding::error("still-used", message, way_out).in_file(&file.path))
         }
         None => Ok(()),
     }

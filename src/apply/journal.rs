@@ -28,7 +28,16 @@ pub(super) fn noted(plan: &Plan, state: &State, direction: Direction, now: Stamp
         Direction::LastGood => hold(&mut journal, "schedpatch restore --to last-good", now),
     }
     // somebody else took ours out before us
-    if direction == Direction::Restore && target.ours.is_none() { journal.cleared() } else { journal }
+    let is_out = direction != Direction::Apply && target.ours.is_none() && plan.commit().is_none();
+    if is_out { journal.cleared() } else { journal }
+}
+
+/// The journal with the intent: a hold and bad marks go only when the commit has happened.
+pub(super) fn before_commit(journal: &Journal, state: &State, direction: Direction) -> Journal {
+    if direction != Direction::Apply {
+        return journal.clone();
+    }
+    Journal { hold: state.journal.hold.clone(), bad: state.journal.bad.clone(), ..journal.clone() }
 }
 
 /// What others have added to our text since, or a commit that a lost journal knew, is taken for current: our edit stands.

@@ -120,9 +120,9 @@ pub fn carry_out(
     store.keep_texts(&journal::new_texts(plan, state, &journal), &state.texts)?;
     if let Some(step) = plan.commit() {
         journal = journal.intending(&step.path, journal::flight(plan, step, now));
-        store.write_journal(&journal)?;
+        on_disk = journal::before_commit(&journal, state, direction);
+        store.write_journal(&on_disk)?;
         store.sync_journal()?;
-        on_disk = journal.clone();
     }
     write_revision(&store, plan, state, told)?;
     let mut receipt = Receipt { committed: false, slipped: Slipped::Nothing, uncollected: None };
@@ -137,22 +137,20 @@ pub fn carry_out(
         Target::open(root, &target.path)?.sync_dir(door)?;
     }
     let garbage = Garbage::of(&journal, snapshot, plan);
-    note(&store, &journal, journal != on_disk, &garbage)
+    let is_last_word = journal != on_disk && !receipt.committed;
+    note(&store, &journal, journal != on_disk, is_last_word || !garbage.is_empty())
         .map_err(|error| if receipt.committed { error.after_commit() } else { error })?;
     receipt.uncollected = collect(&store, &garbage, told).err().map(|error| error.after_commit().finding());
     Ok(receipt)
 }
 
-/// Writes down what was done.
-fn note(store: &Store<'_>, journal: &Journal, is_news: bool, garbage: &Garbage<'_>) -> Result<(), ApplyError> {
+/// Writes down what was done. After a commit that need not last: the intent and the manifest tell the same. But where the
+/// note is all there is, or an earlier journal that may still come back names what is removed next, it must be on the disk.
+fn note(store: &Store<'_>, journal: &Journal, is_news: bool, must_last: bool) -> Result<(), ApplyError> {
     if is_news {
         store.write_journal(journal)?;
     }
-    if garbage.is_empty() {
-        return Ok(());
-    }
-    // an earlier journal, which may still come back after a loss of power, names what is removed next
-    store.sync_journal()
+    if must_last { store.sync_journal() } else { Ok(()) }
 }
 
 fn collect(store: &Store<'_>, garbage: &Garbage<'_>, told: &mut dyn FnMut(Done<'_>)) -> Result<(), ApplyError> {
@@ -208,10 +206,16 @@ impl<'s> Garbage<'s> {
     /// Of what was there before, all that neither the journal nor any manifest as it was seen names.
     fn of(journal: &Journal, snapshot: &'s Snapshot, plan: &Plan) -> Self {
         let Snapshot { state, facts, .. } = snapshot;
+        if state.damaged.is_some() {
+            // who cannot read what is needed removes nothing
+            return Self { texts: Vec::new(), revisions: Vec::new() };
+        }
         let texts: Vec<String> = journal.texts().iter().map(Digest::to_string).collect();
         let revisions = journal.revisions();
         let is_needed = |name: &str| {
-            revisions.contains(name) || plan.revision.as_deref() == Some(name) || facts.mentions(name).is_some()
+            revisions.contains(name)
+                || plan.revision.as_deref() == Some(name)
+                || facts.mentioning(name).next().is_some()
         };
         Self {
             texts: names(&state.text_names).filter(|name| !texts.iter().any(|text| text == name)).collect(),

@@ -27,7 +27,7 @@ pub fn purge(writer: &Writer<'_>, target: Option<&str>) -> Result<bool, ApplyErr
     empty(door, state, REVISIONS_DIR, is_unfinished)?;
     empty(door, state, TEXTS_DIR, |name| is_text(name) || is_unfinished(name))?;
     for name in list(state)? {
-        if [STATE_FILE, DAMAGED_FILE].contains(&name.as_str()) || is_unfinished(&name) {
+        if name == STATE_FILE || name.starts_with(DAMAGED_FILE) || is_unfinished(&name) {
             remove_file(door, state, &name)?;
         }
     }

@@ -70,7 +70,9 @@ impl<'a> Store<'a> {
 
     /// Moves a journal that cannot be read out of the way; somebody may want to look at it.
     pub fn set_aside(&self) -> Result<(), ApplyError> {
-        let moved = self.door.rename(self.state, STATE_FILE, DAMAGED_FILE);
+        let names = while_trying_to("read", self.state.path(), self.state.names())?;
+        let free = (1..).map(|number| format!("{DAMAGED_FILE}-{number}")).find(|name| !names.contains(name));
+        let moved = self.door.rename(self.state, STATE_FILE, &free.unwrap_or_default());
         while_trying_to("move away", self.state.path_of(STATE_FILE), moved)
     }
 

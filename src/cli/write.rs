@@ -33,7 +33,15 @@ pub(super) fn run(order: &Order<'_>, colour: Colour, command: Command) -> ExitCo
     }
     let uncollected = outcome.receipt.as_ref().and_then(|receipt| receipt.uncollected.clone());
     let uncollected = uncollected.map(|finding| Finding { level: Level::Warning, ..finding });
-    let findings = outcome.plan.findings.iter().cloned().chain(slipped(&outcome)).chain(uncollected);
+    // apply ends a hold, so it need not say how
+    let findings = outcome
+        .plan
+        .findings
+        .iter()
+        .filter(|finding| finding.rule != "hold")
+        .cloned()
+        .chain(slipped(&outcome))
+        .chain(uncollected);
     let text = plan::show_findings(&findings.collect::<Vec<_>>(), colour);
     let last = match command {
         Command::Apply => apply::summary(&outcome),

@@ -40,6 +40,8 @@ pub struct HostFacts {
     paths: BTreeSet<&'static str>,
     texts: BTreeMap<&'static str, String>,
     manifests: BTreeMap<String, Result<Option<Vec<ManifestFile>>, Finding>>,
+    /// Manifests in directories that are not asked about, but whose pods may use files of ours
+    elsewhere: Vec<ManifestFile>,
     given_dir: Option<String>,
 }
 
@@ -84,10 +86,10 @@ impl HostFacts {
         self.given_dir.as_deref()
     }
 
-    /// The first manifest that holds a word.
-    pub fn mentions(&self, word: &str) -> Option<&ManifestFile> {
-        let mut files = self.manifests.values().flatten().flatten().flatten();
-        files.find(|file| file.text.as_ref().is_ok_and(|text| text.contains(word)))
+    /// The manifests that hold a word, or that nobody can read.
+    pub fn mentioning<'a>(&'a self, word: &'a str) -> impl Iterator<Item = &'a ManifestFile> {
+        let files = self.manifests.values().flatten().flatten().flatten().chain(&self.elsewhere);
+        files.filter(move |file| file.text.as_ref().map_or(true, |text| text.contains(word)))
     }
 
     /// Whether a killed run left its unfinished copy of this manifest behind.
@@ -126,10 +128,16 @@ pub fn take_snapshot(settings: &Settings) -> Result<Snapshot, Finding> {
         let files = manifests::read_dir(&root, &dir);
         facts.manifests.insert(dir, files);
     }
+    let state = state::read(&root, &settings.state_dir)?;
+    let of_journal = state.journal.target.as_deref().and_then(|target| Some(target.rsplit_once('/')?.0.to_owned()));
+    let others: BTreeSet<String> = platform_dirs().chain(of_journal).collect();
+    for dir in others.iter().filter(|dir| !facts.manifests.contains_key(*dir)) {
+        facts.elsewhere.extend(manifests::read_dir(&root, dir).ok().flatten().unwrap_or_default());
+    }
     let bases = read_bases(&root, &facts);
     let mounts = settings.wishes.mounts.iter().map(|path| find_mount(&root, path)).collect::<Result<_, _>>()?;
     let sources = settings.sources.iter().map(|dir| sources::read(dir)).collect::<Result<_, _>>()?;
-    Ok(Snapshot { facts, sources, state: state::read(&root, &settings.state_dir)?, bases, mounts })
+    Ok(Snapshot { facts, sources, state, bases, mounts })
 }
 
 /// Whether our directory is there.
@@ -165,11 +173,12 @@ fn manifest_dirs(settings: &Settings) -> BTreeSet<String> {
     if let Some(dir) = settings.manifest_dir() {
         return BTreeSet::from([dir]);
     }
-    platform::ALL
-        .iter()
-        .filter_map(|platform| match platform.target {
-            Target::StaticPod { dir } => Some(dir.to_owned()),
-            Target::Refused { .. } => None,
-        })
-        .collect()
+    platform_dirs().collect()
+}
+
+fn platform_dirs() -> impl Iterator<Item = String> {
+    platform::ALL.iter().filter_map(|platform| match platform.target {
+        Target::StaticPod { dir } => Some(dir.to_owned()),
+        Target::Refused { .. } => None,
+    })
 }

@@ -34,7 +34,7 @@ pub struct State {
     pub closed: Vec<String>,
 }
 
-const READABLE: u32 = 0o444;
+const FILE_MODE: u32 = 0o644;
 const ENTERABLE: u32 = 0o555;
 
 /// Reads the state directory; one that is not there says nothing.
@@ -49,20 +49,23 @@ pub(super) fn read(root: &HostRoot, dir: &str) -> Result<State, Finding> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(state),
         Err(error) => return Err(unreadable(error)),
     };
-    match host::read_small_file(&here.join(STATE_FILE)) {
-        Ok(bytes) => match Journal::from_json(&bytes) {
-            Ok(journal) => (state.journal, state.is_known) = (journal, true),
-            Err(why) => state.damaged = Some(damaged(dir, &why, MOVE_AWAY)),
-        },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => {
-            let way_out = match error.kind() {
-                io::ErrorKind::PermissionDenied => "run as root",
-                io::ErrorKind::Other => MOVE_AWAY,
-                _ => "see dmesg: the disk may be failing",
-            };
-            state.damaged = Some(damaged(dir, &error.to_string(), way_out));
+    let is_plain = |metadata: fs::Metadata| metadata.is_file();
+    match fs::symlink_metadata(here.join(STATE_FILE)).map(is_plain) {
+        Ok(true) => {
+            let bytes = host::read_small_file(&here.join(STATE_FILE)).map_err(|error| {
+                // nothing is known to be wrong with it, so nobody may put it aside
+                damaged(dir, &error.to_string(), "run as root; see dmesg whether the disk is failing")
+            })?;
+            match Journal::from_json(&bytes) {
+                Ok(journal) => (state.journal, state.is_known) = (journal, true),
+                Err(why) => {
+                    (state.journal, state.damaged) = (Journal::rescued(&bytes), Some(damaged(dir, &why, MOVE_AWAY)));
+                }
+            }
         }
+        Ok(false) => state.damaged = Some(damaged(dir, "it is not a regular file", MOVE_AWAY)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(unreadable(error)),
     }
     state.read_files(&here, dir).map_err(unreadable)?;
     Ok(state)
@@ -94,8 +97,13 @@ impl State {
         let shown = format!("{dir}/{REVISIONS_DIR}");
         self.note_closed(&revisions, &shown);
         for (revision, kind) in entries(&revisions)? {
-            if kind.is_dir() && is_revision(&revision) {
-                self.read_revision(&revisions.join(&revision), &format!("{shown}/{revision}"))?;
+            if !kind.is_dir() || !is_revision(&revision) {
+                continue;
+            }
+            let here = revisions.join(&revision);
+            self.read_revision(&here, &format!("{shown}/{revision}"))?;
+            // what holds more than files was not made by us alone, and is never removed
+            if entries(&here)?.iter().all(|(_, kind)| !kind.is_dir()) {
                 self.revisions.insert(revision);
             }
         }
@@ -107,8 +115,8 @@ impl State {
         for name in self.files(here, shown)? {
             let path = here.join(&name);
             let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
-            // one that the scheduler may not read is as good as damaged
-            if let (true, Ok(content)) = (metadata.mode() & READABLE == READABLE, host::read_small_file(&path)) {
+            // one that the scheduler may not read, or that others may write, is as good as damaged
+            if let (true, Ok(content)) = (metadata.mode() & 0o7777 == FILE_MODE, host::read_small_file(&path)) {
                 self.revision_files.insert(format!("{shown}/{name}"), Digest::of_bytes(&content));
             }
         }
@@ -133,6 +141,10 @@ impl State {
 
 /// Names in a directory, and what each is; nothing for one that is not there, or that is no directory.
 fn entries(dir: &Path) -> io::Result<Vec<(String, fs::FileType)>> {
+    // the host would follow a link elsewhere than we do, and we never put one here
+    if fs::symlink_metadata(dir).is_ok_and(|metadata| metadata.is_symlink()) {
+        return Ok(Vec::new());
+    }
     let entries = match fs::read_dir(dir) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(Vec::new());

@@ -9,6 +9,7 @@ use crate::revision::Digest;
 
 /// Plans to take ours out.
 pub(super) fn restore(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
+    no_half_undo(state, chosen)?;
     let after = original(state, chosen.text)?;
     if after == chosen.text {
         let finding =
@@ -20,6 +21,19 @@ pub(super) fn restore(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Re
         plan.steps.push(replace_target(chosen.file, chosen.text, after, why));
     }
     Ok(())
+}
+
+/// Somebody took our marks out by hand and left something that needs our files.
+fn no_half_undo(state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
+    let mut revisions = state.revisions.iter().map(String::as_str).chain(state.journal.revisions());
+    let Some(revision) = revisions.find(|revision| chosen.pod.ours.is_none() && chosen.text.contains(revision)) else {
+        return Ok(());
+    };
+    let line = chosen.text.lines().position(|line| line.contains(revision)).map(|index| index + 1);
+    let kept =
+        state.journal.original.map_or_else(String::new, |digest| format!("; the text before ours is texts/{digest}"));
+    let message = format!("our annotations are gone, but the manifest still names our revision {revision}{kept}");
+    Err(Refusal { rule: Rule::UndoRecord, line, message })
 }
 
 /// The target without ours: the very bytes that stood there where nobody else wrote since, else what is left when our
@@ -37,7 +51,10 @@ pub(super) fn original(state: &State, text: &str) -> Result<String, Refusal> {
 pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
     let journal = &state.journal;
     let Some(good) = &journal.last_good else { return restore(plan, state, chosen) };
-    if chosen.pod.ours.as_ref().is_some_and(|ours| ours.revision == good.revision) {
+    let is_whole = good.files.iter().all(|(path, digest)| state.revision_files.get(path) == Some(digest));
+    let config = edit::last_flag(&chosen.pod.flags, "config").and_then(|flag| flag.value.as_ref());
+    let is_named = config.is_some_and(|config| good.files.contains_key(config));
+    if is_whole && is_named && chosen.pod.ours.as_ref().is_some_and(|ours| ours.revision == good.revision) {
         let message = format!("the last good revision stands: {}", good.revision);
         plan.findings.push(Finding::info(
             "nothing-to-restore",
@@ -47,7 +64,6 @@ pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Resul
         return Ok(());
     }
     let text = state.texts.get(&good.text).and_then(|bytes| std::str::from_utf8(bytes).ok());
-    let is_whole = good.files.iter().all(|(path, digest)| state.revision_files.get(path) == Some(digest));
     let original = original(state, chosen.text)?;
     let why_not = match text {
         None => Some("its text is not there any more"),
