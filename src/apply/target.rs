@@ -1,7 +1,7 @@
 //! The one file that others read and write too: looked at with care, replaced in one rename.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::os::unix::fs::MetadataExt;
 
 use nix::errno::Errno;
@@ -30,8 +30,18 @@ pub(super) struct Target {
 /// What stands there.
 struct Seen {
     look: Look,
-    /// Kept open, so that not even a close comes between the last look and the rename
-    _file: File,
+    /// Kept open, so that not even a close comes between the last look and the rename, and to look again after it
+    file: File,
+}
+
+impl Seen {
+    /// Whether the file, which may have no name any more, still has this content.
+    fn still_is(&mut self, content: &[u8]) -> io::Result<bool> {
+        self.file.rewind()?;
+        let mut now = Vec::with_capacity(content.len() + 1);
+        self.file.by_ref().take(MAX_BYTES + 1).read_to_end(&mut now)?;
+        Ok(now == content)
+    }
 }
 
 impl Target {
@@ -88,9 +98,13 @@ impl Target {
         let last = self.see(before).and_then(|last| {
             if last.look == first.look { Ok(last) } else { Err(ApplyError::Changed { path: self.path() }) }
         });
-        let _last = last.inspect_err(|_| staged.drop_it())?;
+        let mut last = last.inspect_err(|_| staged.drop_it())?;
         staged.put()?;
-        let slipped = watch.slipped(&unfinished(&self.name), &self.name);
+        let slipped = match watch.slipped(&unfinished(&self.name), &self.name) {
+            // who had opened the old file writes into it still, and the kernel may be late to tell
+            Slipped::Nothing if !last.still_is(before).unwrap_or(false) => Slipped::Foreign,
+            slipped => slipped,
+        };
         self.sync_dir(door).map_err(ApplyError::after_commit)?;
         Ok(slipped)
     }
@@ -148,6 +162,6 @@ impl Target {
         if content != before {
             return Err(changed());
         }
-        Ok(Seen { look, _file: file })
+        Ok(Seen { look, file })
     }
 }
