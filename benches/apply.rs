@@ -19,6 +19,7 @@ use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use schedpatch::apply::HostDoor;
+use schedpatch::journal::Asker;
 use schedpatch::plan::Direction;
 use schedpatch::stamp::Stamp;
 use schedpatch::tick::{self, Event, Order, World};
@@ -91,7 +92,15 @@ fn apply(scenario: &Scenario) -> (Duration, Duration) {
     let root = scenario.host("ours");
     let settings = scenario.settings(&root);
     let direction = Direction::Apply;
-    let order = Order { settings: &settings, direction, command: "bench", lock_timeout: Duration::ZERO, purge: false };
+    let order = Order {
+        settings: &settings,
+        direction,
+        asker: Asker::Person,
+        only: None,
+        command: "bench",
+        lock_timeout: Duration::ZERO,
+        purge: false,
+    };
     let clock = || Stamp::from_unix(SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs());
     let begun = Instant::now();
     let mut planned = begun;

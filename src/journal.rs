@@ -97,6 +97,9 @@ pub struct Commit {
     pub revision: String,
     /// Number of the commit
     pub generation: u64,
+    /// Digest of the sources it was made from
+    #[serde(default)]
+    pub digest: Option<Digest>,
     /// The target's text, kept in `texts/`
     pub text: Digest,
     /// Digests of the revision's files, by their path on the host
@@ -129,6 +132,17 @@ pub struct Bad {
     pub reason: String,
     /// When it failed
     pub since: Stamp,
+}
+
+/// Who asks for a pass, and so what it means for the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// A person, who ends a hold by applying and leaves one by restoring
+    Person,
+    /// The agent, which writes nothing where there is a hold
+    Agent,
+    /// The agent, because the revision that stands has failed, for this reason
+    AgentAfterFailure(String),
 }
 
 /// Nothing is written until `schedpatch apply`.
@@ -239,6 +253,15 @@ impl Journal {
         } else {
             self.cleared()
         }
+    }
+
+    /// The journal once this very text was seen to run.
+    #[must_use]
+    pub fn proven(mut self, text: Digest) -> Self {
+        if self.is_current(text) {
+            self.last_good.clone_from(&self.current);
+        }
+        self
     }
 
     /// Whether the target carries something of ours, or may.

@@ -11,17 +11,23 @@
 //! `journal` and `status` are pure: no clock, no file, no network, no environment. `observe` reads and never writes. Only
 //! `apply` writes to the host, and every call that does goes through `apply::Door`.
 
+pub mod agent;
 pub mod apply;
 pub mod cli;
+pub mod cluster;
 pub mod compose;
 pub mod edit;
 pub mod finding;
 pub mod journal;
 pub mod observe;
+pub mod phase;
 pub mod plan;
 pub mod platform;
+pub mod report;
 pub mod revision;
 pub mod settings;
 pub mod stamp;
 pub mod status;
 pub mod tick;
+pub mod verify;
+pub mod wake;

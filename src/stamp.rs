@@ -22,6 +22,11 @@ impl Stamp {
     pub fn from_unix(seconds: u64) -> Self {
         Self(seconds)
     }
+
+    /// Seconds since 1970.
+    pub fn as_unix(self) -> u64 {
+        self.0
+    }
 }
 
 impl fmt::Display for Stamp {

@@ -93,7 +93,7 @@ impl Status {
             restore.findings.iter().filter(|finding| finding.rule != "nothing-to-restore").cloned().collect();
         let target = restore.target.as_ref();
         let settled = target.map_or_else(|| journal.clone(), |now| journal.clone().settled(&now.path, now.digest));
-        let applied = target.and_then(|target| Some((target, target.ours.as_ref()?))).map(|(target, ours)| {
+        let applied = target.and_then(|target| Some((target, target.ours()?))).map(|(target, ours)| {
             let known = settled.current.as_ref().filter(|commit| commit.generation == ours.generation);
             let since = known.map(|commit| commit.since);
             let verified = settled.is_proven() && settled.is_current(target.digest);
@@ -167,7 +167,7 @@ fn damaged(path: &String) -> Finding {
 
 fn drift(settled: &Journal, restore: &Plan) -> Drift {
     let Some(target) = &restore.target else { return Drift::Unreadable };
-    match (&target.ours, &settled.current) {
+    match (target.ours(), &settled.current) {
         (Some(_), Some(commit)) if commit.text == target.digest => Drift::None,
         (Some(ours), Some(commit)) if commit.generation == ours.generation => Drift::Edited,
         (Some(_), _) => Drift::Unknown,

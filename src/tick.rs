@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use crate::apply::{self, ApplyError, Claim, Done, Door, Lock, Receipt, Root, Writer};
 use crate::finding::Finding;
+use crate::journal::Asker;
 use crate::observe::{self, Snapshot};
 use crate::plan::{self, Direction, Plan};
+use crate::revision::Digest;
 use crate::settings::Settings;
 use crate::stamp::Stamp;
 
@@ -25,6 +27,10 @@ pub struct Order<'a> {
     pub settings: &'a Settings,
     /// Which way
     pub direction: Direction,
+    /// Who asks
+    pub asker: Asker,
+    /// Write only if it comes to this revision: what was decided holds for no other
+    pub only: Option<&'a str>,
     /// The command, for others who wait for the lock
     pub command: &'a str,
     /// How long to wait for the lock
@@ -73,28 +79,21 @@ impl fmt::Debug for World<'_> {
 
 /// Runs one pass. What is up to date is left alone: not even the lock is taken.
 pub fn run(order: &Order<'_>, world: &World<'_>, told: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Finding> {
-    let (snapshot, plan) = first_look(order)?;
+    let (snapshot, plan) = look(order)?;
     let is_bare = order.purge && plan.commit().is_none() && !observe::exists(order.settings);
-    let settled = apply::is_settled(&plan, &snapshot, order.direction) && !order.purge;
-    if plan.has_errors() || settled || is_bare {
+    let settled = apply::is_settled(&plan, &snapshot, order.direction, &order.asker) && !order.purge;
+    if plan.has_errors() || settled || is_bare || is_held(order, &snapshot) {
         return Ok(Outcome { plan, receipt: None, purged: is_bare.then_some(true) });
     }
     if order.purge {
         refuse_if_used(&snapshot, plan.target.as_ref().map(|target| target.path.as_str()))?;
     }
     let root = open_root(order.settings)?;
-    let state_dir = &order.settings.state_dir;
-    apply::check(&root, state_dir, &plan)
+    apply::check(&root, &order.settings.state_dir, &plan)
         .or_else(|error| if is_transient(&error) { Ok(()) } else { Err(error.finding()) })?;
-    let claim = Claim {
-        state_dir: &order.settings.state_dir,
-        command: order.command,
-        now: (world.clock)(),
-        timeout: order.lock_timeout,
-    };
-    let lock = Lock::take(world.door, &root, &claim, &mut |holder| told(Event::Waiting(holder)));
-    let lock = lock.map_err(|error| error.finding())?;
-    let writer = Writer { door: world.door, root: &root, lock: &lock, now: claim.now };
+    let now = (world.clock)();
+    let lock = take_lock(order, world.door, &root, now, told)?;
+    let writer = Writer { door: world.door, root: &root, lock: &lock, now };
     let mut outcome = write(order, &writer, (snapshot, plan), told)?;
     if order.purge && !outcome.plan.has_errors() {
         // ours must be out of every manifest, this one too, now that nobody else of us writes
@@ -108,9 +107,34 @@ pub fn run(order: &Order<'_>, world: &World<'_>, told: &mut dyn FnMut(Event<'_>)
     Ok(outcome)
 }
 
+/// Writes down that this very text of the target was seen to run; `false` if it does not stand any more, or somebody holds.
+pub fn prove(order: &Order<'_>, world: &World<'_>, text: Digest) -> Result<bool, Finding> {
+    let root = open_root(order.settings)?;
+    let now = (world.clock)();
+    let lock = take_lock(order, world.door, &root, now, &mut |_| {})?;
+    let (snapshot, plan) = look_once(order)?;
+    if is_held(order, &snapshot) {
+        return Ok(false);
+    }
+    let writer = Writer { door: world.door, root: &root, lock: &lock, now };
+    apply::prove(&writer, &plan, &snapshot, text).map_err(|error| error.finding())
+}
+
+fn take_lock(
+    order: &Order<'_>,
+    door: &dyn Door,
+    root: &Root,
+    now: Stamp,
+    told: &mut dyn FnMut(Event<'_>),
+) -> Result<Lock, Finding> {
+    let Order { command, lock_timeout: timeout, .. } = *order;
+    let claim = Claim { state_dir: &order.settings.state_dir, command, now, timeout };
+    Lock::take(door, root, &claim, &mut |holder| told(Event::Waiting(holder))).map_err(|error| error.finding())
+}
+
 /// Says what would be done, and what the writer would refuse; writes nothing.
 pub fn rehearse(order: &Order<'_>) -> Result<Plan, Finding> {
-    let (snapshot, plan) = look(order)?;
+    let (snapshot, plan) = look_once(order)?;
     if !plan.has_errors() {
         if order.purge {
             refuse_if_used(&snapshot, plan.target.as_ref().map(|target| target.path.as_str()))?;
@@ -129,6 +153,7 @@ fn write(
     told: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, Finding> {
     let (mut seen, mut planned) = first;
+    let asked = (order.direction, &order.asker);
     let mut attempt = 1;
     loop {
         let snapshot = observe::take_snapshot(order.settings)?;
@@ -143,11 +168,14 @@ fn write(
                 return Ok(Outcome { plan: planned, receipt: None, purged: None });
             }
             None
-        } else if apply::is_settled(plan, snapshot, order.direction) {
+        } else if apply::is_settled(plan, snapshot, order.direction, &order.asker)
+            || is_held(order, snapshot)
+            || order.only.is_some_and(|only| plan.revision.as_deref() != Some(only))
+        {
             return Ok(Outcome { plan: planned, receipt: None, purged: None });
         } else {
             told(Event::Planned(plan));
-            match apply::carry_out(writer, plan, snapshot, order.direction, &mut |done| told(Event::Done(done))) {
+            match apply::carry_out(writer, plan, snapshot, asked, &mut |done| told(Event::Done(done))) {
                 Ok(receipt) => return Ok(Outcome { plan: planned, receipt: Some(receipt), purged: None }),
                 Err(error) if is_transient(&error) && attempt < MAX_ATTEMPTS => Some(error),
                 Err(error) => return Err(error.finding()),
@@ -161,16 +189,22 @@ fn write(
     }
 }
 
-/// Looks again where the target is only just not there: whoever replaces it may be in the middle of that.
-fn first_look(order: &Order<'_>) -> Result<(Snapshot, Plan), Finding> {
+/// Whether a person has said: leave it alone.
+fn is_held(order: &Order<'_>, snapshot: &Snapshot) -> bool {
+    order.asker != Asker::Person && snapshot.state.journal.hold.is_some()
+}
+
+/// Looks and plans; writes nothing. Looks again where the target is only just not there: whoever replaces it may be in the
+/// middle of that.
+pub fn look(order: &Order<'_>) -> Result<(Snapshot, Plan), Finding> {
     for _ in 1..MAX_ATTEMPTS {
-        let (snapshot, plan) = look(order)?;
+        let (snapshot, plan) = look_once(order)?;
         if plan.target.is_some() || snapshot.state.journal.target.is_none() {
             return Ok((snapshot, plan));
         }
         thread::sleep(QUIET);
     }
-    look(order)
+    look_once(order)
 }
 
 /// A manifest may have a revision of ours in use: then its files must stay.
@@ -186,7 +220,7 @@ fn refuse_if_used(snapshot: &Snapshot, but_for: Option<&str>) -> Result<(), Find
     }
 }
 
-fn look(order: &Order<'_>) -> Result<(Snapshot, Plan), Finding> {
+fn look_once(order: &Order<'_>) -> Result<(Snapshot, Plan), Finding> {
     let snapshot = observe::take_snapshot(order.settings)?;
     let plan = plan::make(&snapshot, order.settings, order.direction);
     Ok((snapshot, plan))

@@ -16,6 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use schedpatch::journal::Asker;
 use schedpatch::plan::{self, Direction, Plan, StepKind};
 use schedpatch::settings::Settings;
 use schedpatch::stamp::Stamp;
@@ -93,7 +94,15 @@ fn make_plan(copy: &Path, direction: Direction) -> Plan {
 /// Carries out, as the program does.
 fn carry_out(copy: &Path, direction: Direction) {
     let (settings, door) = (settings(copy), TestDoor::new(Fault::None));
-    let order = Order { settings: &settings, direction, command: "test", lock_timeout: Duration::ZERO, purge: false };
+    let order = Order {
+        settings: &settings,
+        direction,
+        asker: Asker::Person,
+        only: None,
+        command: "test",
+        lock_timeout: Duration::ZERO,
+        purge: false,
+    };
     let outcome = tick::run(&order, &World { door: &door, clock: &|| Stamp::default() }, &mut |_| {});
     let outcome = outcome.unwrap_or_else(|finding| panic!("{}: {finding:?}", copy.display()));
     assert!(outcome.receipt.is_some_and(|receipt| receipt.committed), "{}: {direction:?} commits", copy.display());

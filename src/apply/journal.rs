@@ -2,33 +2,42 @@
 
 use std::collections::BTreeSet;
 
-use crate::journal::{Commit, Hold, InFlight, Journal};
+use crate::journal::{Asker, Bad, Commit, Hold, InFlight, Journal};
 use crate::observe::State;
 use crate::plan::{Direction, Plan, Step};
 use crate::revision::Digest;
 use crate::stamp::Stamp;
 
-/// The journal as it stands, once work in flight is judged and the person's word is taken.
-pub(super) fn noted(plan: &Plan, state: &State, direction: Direction, now: Stamp) -> Journal {
+/// The journal as it stands, once work in flight is judged and the asker's word is taken.
+pub(super) fn noted(plan: &Plan, state: &State, direction: Direction, asker: &Asker, now: Stamp) -> Journal {
     let mut journal = state.journal.clone();
     let Some(target) = &plan.target else { return journal };
     journal = journal.settled(&target.path, target.digest);
-    if let Some(ours) = &target.ours {
+    if let Some(ours) = target.ours() {
         journal.saw(ours.generation);
     }
-    match direction {
-        Direction::Apply => {
+    match (direction, asker) {
+        (Direction::Apply, Asker::Person) => {
             if let Some(revision) = &plan.revision {
                 journal.hold = None;
                 journal.bad.remove(revision);
             }
-            adopt(&mut journal, plan, now);
         }
-        Direction::Restore => hold(&mut journal, "schedpatch restore", now),
-        Direction::LastGood => hold(&mut journal, "schedpatch restore --to last-good", now),
+        (Direction::Restore, Asker::Person) => hold(&mut journal, "schedpatch restore", now),
+        (Direction::LastGood, Asker::Person) => hold(&mut journal, "schedpatch restore --to last-good", now),
+        (_, Asker::AgentAfterFailure(reason)) => {
+            if let Some(ours) = target.ours() {
+                let bad = || Bad { reason: reason.clone(), since: now };
+                journal.bad.entry(ours.revision.clone()).or_insert_with(bad);
+            }
+        }
+        (_, Asker::Agent) | (Direction::Nudge, Asker::Person) => {}
+    }
+    if direction == Direction::Apply {
+        adopt(&mut journal, plan, now);
     }
     // somebody else took ours out before us
-    let is_out = direction != Direction::Apply && target.ours.is_none() && plan.commit().is_none();
+    let is_out = direction != Direction::Apply && target.ours().is_none() && plan.commit().is_none();
     if is_out { journal.cleared() } else { journal }
 }
 
@@ -43,7 +52,7 @@ pub(super) fn before_commit(journal: &Journal, state: &State, direction: Directi
 /// What others have added to our text since, or a commit that a lost journal knew, is taken for current: our edit stands.
 fn adopt(journal: &mut Journal, plan: &Plan, now: Stamp) {
     let Some(target) = &plan.target else { return };
-    let (Some(ours), Some(revision), Some(original)) = (&target.ours, &plan.revision, &plan.original) else { return };
+    let (Some(ours), Some(revision), Some(original)) = (target.ours(), &plan.revision, &plan.original) else { return };
     if plan.commit().is_some() || journal.is_current(target.digest) {
         return;
     }
@@ -54,6 +63,7 @@ fn adopt(journal: &mut Journal, plan: &Plan, now: Stamp) {
     journal.current = Some(Commit {
         revision: revision.clone(),
         generation: ours.generation,
+        digest: plan.digest,
         text: target.digest,
         files: plan.files.clone(),
         since,
@@ -69,7 +79,8 @@ pub(super) fn flight(plan: &Plan, step: &Step, now: Stamp) -> InFlight {
     let to = Digest::of_bytes(&step.after);
     let commit = match (&plan.revision, plan.generation) {
         (Some(revision), Some(generation)) => {
-            Some(Commit { revision: revision.clone(), generation, text: to, files: plan.files.clone(), since: now })
+            let (revision, digest, files) = (revision.clone(), plan.digest, plan.files.clone());
+            Some(Commit { revision, generation, digest, text: to, files, since: now })
         }
         _ => None,
     };

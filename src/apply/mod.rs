@@ -25,7 +25,7 @@ pub use purge::purge;
 pub use watch::Slipped;
 
 use crate::finding::Finding;
-use crate::journal::Journal;
+use crate::journal::{Asker, Journal};
 use crate::observe::{Snapshot, State};
 use crate::plan::{Direction, Plan, StepKind};
 use crate::revision::Digest;
@@ -74,7 +74,7 @@ pub struct Receipt {
 }
 
 /// Whether there is nothing to do at all: nothing to write, nothing to note, nothing to clean up.
-pub fn is_settled(plan: &Plan, snapshot: &Snapshot, direction: Direction) -> bool {
+pub fn is_settled(plan: &Plan, snapshot: &Snapshot, direction: Direction, asker: &Asker) -> bool {
     let state = &snapshot.state;
     let has_leftover = plan.target.as_ref().is_some_and(|target| snapshot.facts.has_leftover(&target.path));
     plan.steps.is_empty()
@@ -82,7 +82,7 @@ pub fn is_settled(plan: &Plan, snapshot: &Snapshot, direction: Direction) -> boo
         && state.closed.is_empty()
         && state.damaged.is_none()
         && !has_leftover
-        && journal::noted(plan, state, direction, Stamp::default()) == state.journal
+        && journal::noted(plan, state, direction, asker, Stamp::default()) == state.journal
         && Garbage::of(&state.journal, snapshot, plan).is_empty()
 }
 
@@ -106,7 +106,7 @@ pub fn carry_out(
     writer: &Writer<'_>,
     plan: &Plan,
     snapshot: &Snapshot,
-    direction: Direction,
+    (direction, asker): (Direction, &Asker),
     told: &mut dyn FnMut(Done<'_>),
 ) -> Result<Receipt, ApplyError> {
     check(writer.root, writer.lock.state.path(), plan)?;
@@ -115,7 +115,7 @@ pub fn carry_out(
     let interrupted = state.journal.in_flight.is_some();
     let store = Store::open(writer, !state.is_known || interrupted)?;
     tidy_up(writer, plan, snapshot, &store)?;
-    let mut journal = journal::noted(plan, state, direction, now);
+    let mut journal = journal::noted(plan, state, direction, asker, now);
     let mut on_disk = state.journal.clone();
     store.keep_texts(&journal::new_texts(plan, state, &journal), &state.texts)?;
     if let Some(step) = plan.commit() {
@@ -142,6 +142,28 @@ pub fn carry_out(
         .map_err(|error| if receipt.committed { error.after_commit() } else { error })?;
     receipt.uncollected = collect(&store, &garbage, told).err().map(|error| error.after_commit().finding());
     Ok(receipt)
+}
+
+/// Writes down that the text which stands was seen to run; `false` if it does not stand any more.
+pub fn prove(writer: &Writer<'_>, plan: &Plan, snapshot: &Snapshot, text: Digest) -> Result<bool, ApplyError> {
+    let (state, Some(target)) = (&snapshot.state, &plan.target) else { return Ok(false) };
+    let settled = state.journal.clone().settled(&target.path, target.digest);
+    if target.digest != text || !settled.is_current(text) {
+        return Ok(false);
+    }
+    let journal = settled.proven(text);
+    if journal == state.journal {
+        return Ok(true);
+    }
+    let interrupted = state.journal.in_flight.is_some();
+    let store = Store::open(writer, interrupted)?;
+    if interrupted {
+        Target::open(writer.root, &target.path)?.sync_dir(writer.door)?;
+    }
+    note(&store, &journal, true, true)?;
+    // what cannot be removed now is removed by the next pass that writes
+    let _ = collect(&store, &Garbage::of(&journal, snapshot, plan), &mut |_| {});
+    Ok(true)
 }
 
 /// Writes down what was done. After a commit that need not last: the intent and the manifest tell the same. But where the

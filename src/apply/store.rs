@@ -71,8 +71,10 @@ impl<'a> Store<'a> {
     /// Moves a journal that cannot be read out of the way; somebody may want to look at it.
     pub fn set_aside(&self) -> Result<(), ApplyError> {
         let names = while_trying_to("read", self.state.path(), self.state.names())?;
-        let free = (1..).map(|number| format!("{DAMAGED_FILE}-{number}")).find(|name| !names.contains(name));
-        let moved = self.door.rename(self.state, STATE_FILE, &free.unwrap_or_default());
+        // one of so many names is free
+        let mut candidates = (1..=names.len() + 1).map(|number| format!("{DAMAGED_FILE}-{number}"));
+        let free = candidates.find(|name| !names.contains(name)).unwrap_or_default();
+        let moved = self.door.rename(self.state, STATE_FILE, &free);
         while_trying_to("move away", self.state.path_of(STATE_FILE), moved)
     }
 

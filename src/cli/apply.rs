@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use super::args::{HostArgs, LockArgs, WantedArgs};
 use super::output::ColorArgs;
 use super::write::{self, Command};
+use crate::journal::Asker;
 use crate::plan::Direction;
 use crate::tick::{Order, Outcome};
 
@@ -62,7 +63,15 @@ impl Args {
         let mut settings = self.wanted.add_to(self.host.settings());
         settings.retry = self.retry;
         let (direction, lock_timeout) = (Direction::Apply, self.lock.lock_timeout);
-        let order = Order { settings: &settings, direction, command: "apply", lock_timeout, purge: false };
+        let order = Order {
+            settings: &settings,
+            direction,
+            asker: Asker::Person,
+            only: None,
+            command: "apply",
+            lock_timeout,
+            purge: false,
+        };
         if self.dry_run { write::rehearse(&order, colour) } else { write::run(&order, colour, Command::Apply) }
     }
 }

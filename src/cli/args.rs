@@ -182,7 +182,7 @@ fn plain_host_path(text: &str) -> Result<String, String> {
 }
 
 /// A number with its unit: 500ms, 30s, 5m, 1h.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let millis = match unit {

@@ -5,6 +5,8 @@ mod args;
 mod output;
 mod plan;
 mod restore;
+mod run;
+mod sandbox;
 mod status;
 mod write;
 
@@ -28,6 +30,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(Box<run::Args>),
     Plan(plan::Args),
     Apply(apply::Args),
     Restore(restore::Args),
@@ -42,6 +45,7 @@ impl Cli {
             return ExitCode::from(USAGE);
         }
         match self.command {
+            Command::Run(args) => args.run(),
             Command::Plan(args) => args.run(),
             Command::Apply(args) => args.run(),
             Command::Restore(args) => args.run(),
@@ -60,6 +64,12 @@ impl Cli {
         match &self.command {
             Command::Plan(args) if args.is_empty() => wrong("plan", ErrorKind::MissingRequiredArgument, nothing),
             Command::Apply(args) if args.is_empty() => wrong("apply", ErrorKind::MissingRequiredArgument, nothing),
+            Command::Run(args) if args.is_empty() => wrong("run", ErrorKind::MissingRequiredArgument, nothing),
+            Command::Run(args) if args.needs_node() => wrong(
+                "run",
+                ErrorKind::MissingRequiredArgument,
+                "give this node's name with --node-name NAME (or NODE_NAME), or run without any API: --standalone",
+            ),
             Command::Restore(args) if args.contradicts_itself() => wrong(
                 "restore",
                 ErrorKind::ArgumentConflict,

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use super::args::{HostArgs, LockArgs};
 use super::output::ColorArgs;
 use super::write::{self, Command};
+use crate::journal::Asker;
 use crate::plan::Direction;
 use crate::tick::{Order, Outcome};
 
@@ -76,7 +77,15 @@ impl Args {
             To::LastGood => Direction::LastGood,
         };
         let (lock_timeout, purge) = (self.lock.lock_timeout, self.purge);
-        let order = Order { settings: &settings, direction, command: "restore", lock_timeout, purge };
+        let order = Order {
+            settings: &settings,
+            direction,
+            asker: Asker::Person,
+            only: None,
+            command: "restore",
+            lock_timeout,
+            purge,
+        };
         let colour = self.color.resolve();
         if self.dry_run { write::rehearse(&order, colour) } else { write::run(&order, colour, Command::Restore) }
     }

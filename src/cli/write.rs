@@ -99,7 +99,7 @@ fn slipped(outcome: &Outcome) -> Option<Finding> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the command line is where the clock is read")]
-fn now() -> Stamp {
+pub(super) fn now() -> Stamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     Stamp::from_unix(since.map_or(0, |since| since.as_secs()))
 }

@@ -48,6 +48,8 @@ pub struct Composed {
     pub files: BTreeMap<String, Vec<u8>>,
     /// Which part came from where
     pub origins: Vec<Origin>,
+    /// Where its extenders are: `urlPrefix` of each
+    pub extenders: Vec<String>,
     /// Warnings
     pub findings: Vec<Finding>,
 }
@@ -122,7 +124,14 @@ pub fn compose(
 
     origins.extend(wish_origins(wishes));
     origins.extend(others.iter().map(|(name, (_, from))| Origin { part: name.clone(), from: from.clone() }));
-    Ok(Some(Composed { files: write(whole, others).map_err(one)?, origins, findings }))
+    let extenders = urls(&whole);
+    Ok(Some(Composed { files: write(whole, others).map_err(one)?, origins, extenders, findings }))
+}
+
+/// Where the extenders are.
+fn urls(config: &Mapping) -> Vec<String> {
+    let extenders = config.get("extenders").and_then(Value::as_sequence).into_iter().flatten();
+    extenders.filter_map(|extender| Some(extender.get("urlPrefix")?.as_str()?.to_owned())).collect()
 }
 
 /// The files of a revision. As careful as with a manifest: the configuration must read as what was meant.

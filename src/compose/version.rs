@@ -20,6 +20,13 @@ pub struct Version {
     minor: u32,
 }
 
+impl Version {
+    /// Whether it is 1.`minor` or later.
+    pub fn is_at_least(self, minor: u32) -> bool {
+        self.minor >= minor
+    }
+}
+
 /// A version and where it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownVersion {

@@ -15,6 +15,11 @@ pub struct Flag {
     pub(crate) value_word: usize,
 }
 
+/// The last value of a flag among the words of a command.
+pub fn value_of(words: &[&str], name: &str) -> Option<String> {
+    last(&read(words, 0), name)?.value.clone()
+}
+
 /// Reads the flags among `words`, which are numbered from `first`, up to `--`. A word that is no flag is skipped.
 pub(crate) fn read(words: &[&str], first: usize) -> Vec<Flag> {
     let mut flags = Vec::new();

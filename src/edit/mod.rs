@@ -26,9 +26,10 @@ mod tree;
 mod undo;
 
 pub use draft::Draft;
-pub use flags::{Flag, last as last_flag};
+pub use flags::{Flag, last as last_flag, value_of as flag_of};
 pub use mounts::Mount;
 pub(crate) use places::{find_bare, lines_of_places};
+pub(crate) use pod::{GENERATION, REVISION};
 pub use pod::{Ours, SchedulerPod, identity, read};
 pub use recommit::recommit;
 pub use refusal::{Refusal, Rule};

@@ -19,6 +19,10 @@ pub struct SchedulerPod {
     pub name: String,
     /// `metadata.namespace`, or `default` as the kubelet has it
     pub namespace: String,
+    /// Name of its container
+    pub container: String,
+    /// Whether the kubelet asks it if it is ready; else Ready only means that it runs
+    pub has_readiness_probe: bool,
     /// Its image
     pub image: String,
     /// Line of its image
@@ -243,6 +247,8 @@ pub fn read(text: &str) -> Result<SchedulerPod, Refusal> {
     Ok(SchedulerPod {
         name: pod_name(&tree).unwrap_or_default().to_owned(),
         namespace: metadata.and_then(|m| m.get("namespace")).and_then(Node::text).unwrap_or("default").to_owned(),
+        container: found.name.clone(),
+        has_readiness_probe: found.container.get("readinessProbe").is_some_and(|probe| !probe.is_null()),
         image: image.and_then(Node::text).unwrap_or_default().to_owned(),
         image_line: image.map(|node| tree.line(node.span.start)),
         flags: found.flags_with_lines(&tree),
@@ -257,6 +263,11 @@ impl SchedulerPod {
     /// Where on the host a path of the scheduler's container is; `None` if it is not of the host.
     pub fn host_path(&self, path: &str) -> Option<String> {
         mounts::host_path(&self.mounts, path)
+    }
+
+    /// The last value of a flag.
+    pub fn flag(&self, name: &str) -> Option<&str> {
+        flags::last(&self.flags, name)?.value.as_deref()
     }
 
     /// The configuration file that the scheduler was started with.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub use show::{Colour, show, show_findings, visible};
 
 use crate::compose::{self, Composed, KnownVersion, Origin};
-use crate::edit::{self, Ours, Refusal, Wanted};
+use crate::edit::{self, Ours, Refusal, SchedulerPod, Wanted};
 use crate::finding::{Finding, Level};
 use crate::journal::REVISIONS_DIR;
 use crate::observe::{ManifestFile, Snapshot, State};
@@ -31,6 +31,8 @@ pub enum Direction {
     Restore,
     /// Back to what was last proven to run
     LastGood,
+    /// What stands once more, under the next generation: the kubelet did not notice
+    Nudge,
 }
 
 /// What must change, or why nothing can be said. Errors are among the findings; a plan with errors has no steps.
@@ -52,6 +54,8 @@ pub struct Plan {
     pub findings: Vec<Finding>,
     /// Which part of the configuration came from where
     pub origins: Vec<Origin>,
+    /// Where the extenders of the configuration are: `urlPrefix` of each
+    pub extenders: Vec<String>,
     /// What to do, in order
     pub steps: Vec<Step>,
     /// The file that it is about, as it is now
@@ -71,8 +75,15 @@ pub struct TargetNow {
     pub text: String,
     /// Digest of its text
     pub digest: Digest,
-    /// Our marks in it
-    pub ours: Option<Ours>,
+    /// What it says about the scheduler
+    pub pod: SchedulerPod,
+}
+
+impl TargetNow {
+    /// Our marks in it.
+    pub fn ours(&self) -> Option<&Ours> {
+        self.pod.ours.as_ref()
+    }
 }
 
 /// What a step does.
@@ -147,14 +158,15 @@ fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: D
     let chosen = target::choose(files, settings.target.as_deref(), dir).map_err(one)?;
     plan.findings.extend(chosen.warnings.iter().cloned());
     let digest = Digest::of_bytes(chosen.text.as_bytes());
-    let (path, text, ours) = (chosen.file.path.clone(), chosen.text.to_owned(), chosen.pod.ours.clone());
-    plan.target = Some(TargetNow { path, text, digest, ours });
+    let (path, text, pod) = (chosen.file.path.clone(), chosen.text.to_owned(), chosen.pod.clone());
+    plan.target = Some(TargetNow { path, text, digest, pod });
     let state = &snapshot.state.clone().settled(&chosen.file.path, digest);
     undo::judge_state(plan, state, direction, &chosen.file.path).map_err(one)?;
     let in_target = |refusal: Refusal| one(Finding::from(refusal).in_file(chosen.file.path.clone()));
     match direction {
         Direction::Restore => undo::restore(plan, state, &chosen).map_err(in_target),
         Direction::LastGood => undo::back(plan, state, &chosen).map_err(in_target),
+        Direction::Nudge => undo::nudge(plan, state, &chosen).map_err(in_target),
         Direction::Apply => {
             let Some(composed) = compose_for(plan, snapshot, settings, &chosen)? else {
                 plan.findings.push(nothing_wanted());
@@ -232,6 +244,7 @@ fn apply(
     plan.revision = Some(revision);
     plan.generation = Some(generation);
     plan.origins = composed.origins;
+    plan.extenders = composed.extenders;
     plan.findings.extend(composed.findings);
     Ok(())
 }

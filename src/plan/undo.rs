@@ -87,7 +87,23 @@ pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Resul
     plan.generation = Some(generation);
     plan.original = Some(original);
     plan.files.clone_from(&good.files);
+    plan.digest = good.digest;
     let why = format!("the scheduler shall run the last good revision {} again", good.revision);
+    plan.steps.push(replace_target(chosen.file, chosen.text, after, why));
+    Ok(())
+}
+
+/// Plans what stands once more under the next generation. Where nothing of ours stands there is nothing to say.
+pub(super) fn nudge(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
+    let (Some(ours), Some(current)) = (&chosen.pod.ours, &state.journal.current) else { return Ok(()) };
+    let generation = plan.next_generation(state.journal.generation)?;
+    let after = edit::recommit(chosen.text, generation)?.prove()?;
+    plan.revision = Some(ours.revision.clone());
+    plan.generation = Some(generation);
+    plan.original = Some(original(state, chosen.text)?);
+    plan.files.clone_from(&current.files);
+    plan.digest = current.digest;
+    let why = format!("the kubelet did not notice generation {}", ours.generation);
     plan.steps.push(replace_target(chosen.file, chosen.text, after, why));
     Ok(())
 }
@@ -95,8 +111,7 @@ pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Resul
 impl Plan {
     /// One more than what journal and manifest have seen.
     pub(super) fn next_generation(&self, of_journal: u64) -> Result<u64, Refusal> {
-        let of_manifest =
-            self.target.as_ref().and_then(|target| target.ours.as_ref()).map_or(0, |ours| ours.generation);
+        let of_manifest = self.target.as_ref().and_then(|target| target.ours()).map_or(0, |ours| ours.generation);
         of_manifest.max(of_journal).checked_add(1).ok_or_else(|| {
             Refusal::new(Rule::Generation, "the generation is the largest number there is and cannot be raised")
         })

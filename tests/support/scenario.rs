@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use schedpatch::journal::Asker;
 use schedpatch::plan::Direction;
 use schedpatch::settings::{Settings, Wishes};
 use schedpatch::stamp::Stamp;
@@ -226,7 +227,8 @@ fn run(
     let purge = matches!(operation, Operation::Purge);
     // a child that another test has just forked holds our lock, too, until it runs its own program
     let lock_timeout = Duration::from_secs(10);
-    let order = Order { settings: &settings, direction, command, lock_timeout, purge };
+    let order =
+        Order { settings: &settings, direction, asker: Asker::Person, only: None, command, lock_timeout, purge };
     let world = World { door, clock: &|| Stamp::from_unix(1_800_000_000) };
     let outcome =
         tick::run(&order, &world, &mut |_| {}).map_err(|finding| format!("{}: {}", finding.rule, finding.message))?;

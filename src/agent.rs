@@ -1,0 +1,362 @@
+//! The loop: look, decide, act, tell; then sleep until something changes. What to decide is in `phase`, how to write in
+//! `tick`, what counts as proof in `verify`; here is only the order.
+
+mod act;
+mod drift;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::finding::Finding;
+use crate::journal::{Asker, Journal};
+use crate::observe::Snapshot;
+use crate::phase::{self, Course, Next, Phase, Standing, Subject};
+use crate::plan::{Direction, Plan};
+use crate::report::{Counts, Report};
+use crate::revision::Digest;
+use crate::settings::Settings;
+use crate::stamp::Stamp;
+use crate::verify::{Expectation, Failure, Health, Known, Limits, PodWatch, Sight, Trial, Verdict, see};
+use crate::wake::{Wakes, is_own};
+use drift::Drifts;
+
+/// What could not be written is tried again after this.
+const RETRY: Duration = Duration::from_secs(30);
+/// How often the scheduler itself is asked while it must answer.
+const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
+/// One turn takes a few steps (apply, look, verify); one that takes more goes on in the next.
+const MAX_STEPS: usize = 6;
+
+/// Whose word is proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// The mirror pod's
+    MirrorPod,
+    /// Nobody's
+    None,
+}
+
+/// How changes go over the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rollout {
+    /// Only where there is one control-plane node
+    SingleNode,
+    /// On every node as it pleases: all schedulers may restart at once
+    UnsafeParallel,
+}
+
+/// How the agent goes about it.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Name of this node
+    pub node: String,
+    /// Whose word is proof
+    pub proof: Proof,
+    /// How long is long
+    pub limits: Limits,
+    /// The slow timer
+    pub resync: Duration,
+    /// How changes go over the cluster
+    pub rollout: Rollout,
+    /// How long to wait for another writer
+    pub lock_timeout: Duration,
+    /// The time of the day, only to tell it
+    pub clock: fn() -> Stamp,
+}
+
+/// The agent.
+#[derive(Debug)]
+pub struct Agent {
+    settings: Arc<Settings>,
+    options: Options,
+    client: Option<ClientHandle>,
+    report: watch::Sender<Report>,
+    turned: watch::Sender<Instant>,
+    began: Instant,
+    wakes: Wakes,
+    pod: Option<(String, PodWatch)>,
+    health: Option<(String, Health)>,
+    /// The trial of a text
+    trial: Option<(Digest, Trial)>,
+    /// What failed and was taken back in this life
+    failure: Option<Failure>,
+    committed: Option<Duration>,
+    drifts: Drifts,
+    counts: Counts,
+    /// The target's text as it was seen or written last
+    known_text: Option<(PathBuf, Digest)>,
+    unwatched: Option<String>,
+}
+
+/// A client that can be shown.
+#[derive(Clone)]
+struct ClientHandle(Client);
+
+impl std::fmt::Debug for ClientHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+/// What one look found.
+struct Seen {
+    snapshot: Snapshot,
+    plan: Plan,
+    journal: Journal,
+    settled: bool,
+}
+
+/// Where a turn ends: what to say, and when to look again.
+struct Rest {
+    standing: Standing,
+    after: Duration,
+}
+
+impl Agent {
+    /// An agent that has not looked yet; tells through the two channels.
+    pub fn new(
+        settings: Settings,
+        options: Options,
+        client: Option<Client>,
+        report: watch::Sender<Report>,
+        turned: watch::Sender<Instant>,
+    ) -> Self {
+        Self {
+            settings: Arc::new(settings),
+            options,
+            client: client.map(ClientHandle),
+            report,
+            turned,
+            began: Instant::now(),
+            wakes: Wakes::default(),
+            pod: None,
+            health: None,
+            trial: None,
+            failure: None,
+            committed: None,
+            drifts: Drifts::default(),
+            counts: Counts::default(),
+            known_text: None,
+            unwatched: None,
+        }
+    }
+
+    /// Runs until `shutdown` is done. In the middle of a change what ran before comes back first.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), Finding> {
+        tokio::pin!(shutdown);
+        loop {
+            let after = self.turn().await;
+            self.turned.send_replace(Instant::now());
+            let deadline = Instant::now() + after;
+            loop {
+                tokio::select! {
+                    biased;
+                    () = &mut shutdown => return self.leave().await,
+                    paths = self.wakes.next() => if self.is_news(&paths) { break },
+                    () = pod_changed(&mut self.pod) => break,
+                    () = tokio::time::sleep_until(deadline) => break,
+                }
+            }
+        }
+    }
+
+    /// Looks, decides and acts until there is nothing more to do now. Gives when to look again.
+    async fn turn(&mut self) -> Duration {
+        self.counts.turns += 1;
+        for _ in 0..MAX_STEPS {
+            let seen = match self.look().await {
+                Ok(seen) => seen,
+                Err(finding) => {
+                    self.say(None, Standing::blocked(&finding));
+                    return RETRY;
+                }
+            };
+            self.watch_over(&seen);
+            if let Some(rest) = self.step(&seen).await {
+                self.say(Some(&seen), rest.standing);
+                return rest.after.min(self.options.resync);
+            }
+        }
+        HEALTH_INTERVAL
+    }
+
+    /// One step; none if there is more to do.
+    async fn step(&mut self, seen: &Seen) -> Option<Rest> {
+        match phase::course(&seen.plan, &seen.journal, seen.settled) {
+            Course::Stay(standing) => Some(Rest { standing, after: self.options.resync }),
+            Course::Apply(change) => self.change(seen, change).await,
+            Course::RollBack(reason) => {
+                let failure = Failure { reason: "FailedBefore", message: reason, container: None };
+                self.roll_back(seen, failure).await
+            }
+            Course::Verify => {
+                let was_proven = was_proven(seen);
+                self.verify(seen, &Subject::Wanted { was_proven }).await
+            }
+            Course::VerifyLastGood(reason) => self.verify(seen, &Subject::LastGood(reason)).await,
+        }
+    }
+
+    async fn verify(&mut self, seen: &Seen, subject: &Subject) -> Option<Rest> {
+        let verdict = self.judge(seen, subject).await?;
+        let after = match &verdict {
+            Verdict::Wait(_, until) => until.saturating_sub(self.now()),
+            _ => self.options.resync,
+        };
+        let after = if self.asks_scheduler(seen) && !matches!(verdict, Verdict::Proven(_)) {
+            after.min(HEALTH_INTERVAL)
+        } else {
+            after
+        };
+        match phase::judged(&verdict, subject) {
+            Next::Say(standing) => Some(Rest { standing, after }),
+            Next::Prove(standing) => self.prove(seen, standing).await,
+            Next::Nudge => self.nudge(seen).await,
+            Next::RollBack(failure) => self.roll_back(seen, failure).await,
+        }
+    }
+
+    /// Judges what stands by what the cluster and, where needed, the scheduler itself say.
+    async fn judge(&mut self, seen: &Seen, subject: &Subject) -> Option<Verdict> {
+        let target = seen.plan.target.as_ref()?;
+        let version = seen.plan.scheduler.as_ref().map(|known| known.version);
+        let expected = Expectation::of(&target.pod, &self.options.node, version);
+        let sight = self.sight(&expected);
+        let healthy = if self.asks_scheduler(seen) { self.ask_scheduler(&expected).await } else { None };
+        let is_old = match subject {
+            Subject::Wanted { was_proven } => *was_proven,
+            Subject::LastGood(_) => self.failure.is_none(),
+        };
+        if self.trial.as_ref().is_none_or(|(text, trial)| *text != target.digest || *trial.expected() != expected) {
+            let settle = if is_old { Duration::ZERO } else { self.options.limits.settle };
+            let failed = self.failure.as_ref().and_then(|failure| failure.container.clone());
+            let trial = Trial::new(expected, Limits { settle, ..self.options.limits }, failed);
+            self.trial = Some((target.digest, trial));
+        }
+        let now = self.now();
+        self.trial.as_mut().map(|(_, trial)| trial.judge(&sight, healthy, now))
+    }
+
+    /// The pod as it is known; begins to follow it.
+    fn sight(&mut self, expected: &Expectation) -> Sight {
+        let (Proof::MirrorPod, Some(ClientHandle(client))) = (self.options.proof, &self.client) else {
+            return Sight::Unasked;
+        };
+        let place = format!("{}/{}", expected.namespace, expected.name);
+        if self.pod.as_ref().is_none_or(|(known, _)| *known != place) {
+            self.pod = Some((place, PodWatch::begin(client.clone(), &expected.namespace, &expected.name)));
+        }
+        let Some((_, pod)) = &mut self.pod else { return Sight::Unasked };
+        match &*pod.known.borrow_and_update() {
+            Known::NotYet => Sight::NotYet,
+            Known::Away(why) => Sight::Away(why.clone()),
+            Known::Absent => Sight::Absent,
+            Known::Pod(pod) => Sight::Pod(see(pod, expected)),
+        }
+    }
+
+    /// Whether the scheduler must answer itself: nobody asks it for the kubelet, or the API is away.
+    fn asks_scheduler(&self, seen: &Seen) -> bool {
+        let has_probe = seen.plan.target.as_ref().is_some_and(|target| target.pod.has_readiness_probe);
+        let is_away = || self.pod.as_ref().is_some_and(|(_, pod)| matches!(*pod.known.borrow(), Known::Away(_)));
+        self.options.proof == Proof::MirrorPod && self.client.is_some() && (!has_probe || is_away())
+    }
+
+    async fn ask_scheduler(&mut self, expected: &Expectation) -> Option<bool> {
+        let url = &expected.health_url;
+        if self.health.as_ref().is_none_or(|(known, _)| known != url) {
+            self.health = Some((url.clone(), Health::at(url)?));
+        }
+        Some(self.health.as_ref()?.1.is_well().await)
+    }
+
+    /// Keeps the watches where they are needed.
+    fn watch_over(&mut self, seen: &Seen) {
+        let root = &self.settings.host_root;
+        let on_host = |path: &str| root.join(path.trim_start_matches('/'));
+        let above = |path: &str| path.rsplit_once('/').map(|(dir, _)| on_host(dir));
+        let bases = seen.snapshot.bases.keys().filter_map(|path| above(path));
+        let target = seen.plan.target.as_ref();
+        let manifests = seen.snapshot.facts.manifest_dirs().map(on_host).filter(|dir| dir.is_dir());
+        let dirs: BTreeSet<PathBuf> = self.settings.sources.iter().cloned().chain(bases).chain(manifests).collect();
+        self.known_text = target.map(|target| (on_host(&target.path), target.digest));
+        let trouble = self.wakes.keep(&dirs).err();
+        if let Some(why) = trouble.as_ref().filter(|why| self.unwatched.as_ref() != Some(why)) {
+            let every = self.options.resync.as_secs();
+            tracing::warn!("not everything can be watched, so it is looked at every {every} s: {why}");
+        }
+        self.unwatched = trouble;
+    }
+
+    /// Whether somebody else did this.
+    fn is_news(&self, paths: &BTreeSet<PathBuf>) -> bool {
+        let is_known = |path: &PathBuf| {
+            let text = self.known_text.as_ref().filter(|(known, _)| known == path).map(|(_, digest)| *digest);
+            text.is_some() && text == std::fs::read(path).ok().map(|bytes| Digest::of_bytes(&bytes))
+        };
+        !paths.iter().all(|path| is_own(path) || is_known(path))
+    }
+
+    /// Tells where this node is, if that is news.
+    fn say(&mut self, seen: Option<&Seen>, standing: Standing) {
+        let before = self.report.borrow().clone();
+        let is_news = (before.standing.phase, &before.standing.reason) != (standing.phase, &standing.reason)
+            || before.standing.message != standing.message && standing.phase != Phase::Verifying;
+        let since = if before.standing.phase == standing.phase { before.since } else { (self.options.clock)() };
+        let mut report = Report { standing, since, counts: self.counts.clone(), ..before };
+        if let Some(Seen { plan, journal, .. }) = seen {
+            let target = plan.target.as_ref();
+            let ours = target.and_then(|target| target.ours());
+            let proven = seen.is_some_and(was_proven);
+            report.digest = plan.digest.or(report.digest);
+            report.verified_digest = journal.last_good.as_ref().filter(|_| proven).and_then(|good| good.digest);
+            report.revision = ours.map(|ours| ours.revision.clone());
+            report.generation = ours.map(|ours| ours.generation);
+            report.platform = plan.platform;
+            report.scheduler_version = plan.scheduler.as_ref().map(|known| known.text.clone());
+            report.extenders.clone_from(&plan.extenders);
+        }
+        if is_news {
+            report.log();
+        }
+        self.report.send_replace(report);
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Out of the middle nothing changes; in the middle what ran before comes back, so that whoever comes next finds a node
+    /// that schedules.
+    async fn leave(mut self) -> Result<(), Finding> {
+        let seen = self.look().await?;
+        let is_wanted = phase::course(&seen.plan, &seen.journal, seen.settled) == Course::Verify;
+        let asked = self.options.proof == Proof::MirrorPod && self.client.is_some();
+        if !asked || !is_wanted || was_proven(&seen) {
+            tracing::info!("stopping; what is applied stays");
+            return Ok(());
+        }
+        tracing::warn!("stopping in the middle of a change: what ran before comes back first");
+        self.write(Direction::LastGood, Asker::Agent, None).await.map(drop)
+    }
+}
+
+/// Waits for news of the pod; for ever where nobody follows one.
+async fn pod_changed(pod: &mut Option<(String, PodWatch)>) {
+    let Some((_, pod)) = pod else { return std::future::pending().await };
+    if pod.known.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Whether the very text that stands was proven to run.
+fn was_proven(seen: &Seen) -> bool {
+    let text = seen.plan.target.as_ref().map(|target| target.digest);
+    seen.journal.is_proven() && text.is_some_and(|text| seen.journal.is_current(text))
+}

@@ -1,0 +1,214 @@
+//! What the agent does to the host: everything through `tick`, on a thread of its own, because disks are slow.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Agent, ClientHandle, RETRY, Rest, Rollout, Seen};
+use crate::apply::{self, HostDoor};
+use crate::cluster;
+use crate::finding::Finding;
+use crate::journal::Asker;
+use crate::phase::{Change, Phase, Standing};
+use crate::plan::Direction;
+use crate::tick::{self, Event, Order, Outcome, World};
+use crate::verify::Failure;
+
+/// In the lock, for others who wait.
+const COMMAND: &str = "run";
+
+impl Agent {
+    /// Looks at the host and plans towards what is wanted.
+    pub(super) async fn look(&self) -> Result<Seen, Finding> {
+        let (settings, lock_timeout) = (Arc::clone(&self.settings), self.options.lock_timeout);
+        on_a_thread(move || {
+            let order = order(&settings, Direction::Apply, Asker::Agent, lock_timeout);
+            let (snapshot, plan) = tick::look(&order)?;
+            let journal = snapshot.state.journal.clone();
+            let journal = plan.target.iter().fold(journal, |journal, now| journal.settled(&now.path, now.digest));
+            let settled = apply::is_settled(&plan, &snapshot, Direction::Apply, &Asker::Agent);
+            Ok(Seen { snapshot, plan, journal, settled })
+        })
+        .await
+    }
+
+    /// One pass that writes.
+    pub(super) async fn write(
+        &mut self,
+        direction: Direction,
+        asker: Asker,
+        only: Option<String>,
+    ) -> Result<Outcome, Finding> {
+        let (settings, lock_timeout) = (Arc::clone(&self.settings), self.options.lock_timeout);
+        let clock = self.options.clock;
+        let outcome = on_a_thread(move || {
+            let order = Order { only: only.as_deref(), ..order(&settings, direction, asker, lock_timeout) };
+            let world = World { door: &HostDoor, clock: &clock };
+            tick::run(&order, &world, &mut |event| log(&event))
+        });
+        let outcome = outcome.await.inspect_err(|_| self.counts.failures += 1)?;
+        if outcome.receipt.as_ref().is_some_and(|receipt| receipt.committed) {
+            self.counts.commits += 1;
+            self.committed = Some(self.now());
+        }
+        Ok(outcome)
+    }
+
+    /// Writes what is wanted, if nothing speaks against it.
+    pub(super) async fn change(&mut self, seen: &Seen, change: Change) -> Option<Rest> {
+        if change == Change::New
+            && let Some(rest) = self.must_wait().await
+        {
+            return Some(rest);
+        }
+        let is_drift = change != Change::Files
+            && seen.journal.current.as_ref().map(|commit| &commit.revision) == seen.plan.revision.as_ref();
+        if is_drift {
+            if let Err(after) = self.drifts.note(self.now()) {
+                let message = "somebody else keeps rewriting the manifest: find out who manages this file";
+                return Some(Rest { standing: Standing::new(Phase::Degraded, "ForeignManager", message), after });
+            }
+            self.counts.drifts += 1;
+        }
+        let (reason, message) = match (is_drift, change) {
+            (true, _) => ("Drift", "somebody else changed the manifest; ours is put back"),
+            (false, Change::Files) => ("Mending", "files of ours are put in order"),
+            (false, _) => ("NewRevision", "the manifest is being replaced"),
+        };
+        self.say(Some(seen), Standing::new(Phase::Applying, reason, message));
+        self.failure = None;
+        match self.write(Direction::Apply, Asker::Agent, seen.plan.revision.clone()).await {
+            Ok(_) => None,
+            Err(finding) => Some(Rest { standing: Standing::blocked(&finding), after: RETRY }),
+        }
+    }
+
+    /// Why a new revision must not be begun now.
+    async fn must_wait(&mut self) -> Option<Rest> {
+        let ClientHandle(client) = self.client.as_ref()?;
+        let waiting = |reason, message: String| {
+            Some(Rest { standing: Standing::new(Phase::Waiting, reason, message), after: RETRY / 6 })
+        };
+        match cluster::control_planes(client).await {
+            Err(why) => waiting("ApiAway", format!("nothing new is begun while the API does not answer: {why}")),
+            Ok(nodes) if nodes.len() > 1 && self.options.rollout == Rollout::SingleNode => {
+                let message = format!(
+                    "this cluster has {} control-plane nodes, and this version cannot change them one by one; \
+                     --rollout unsafe-parallel changes them as they come",
+                    nodes.len()
+                );
+                let standing = Standing::new(Phase::Blocked, "SeveralControlPlanes", message);
+                Some(Rest { standing, after: self.options.resync })
+            }
+            Ok(_) => None,
+        }
+    }
+
+    /// Writes down that what stands was seen to run.
+    pub(super) async fn prove(&mut self, seen: &Seen, standing: Standing) -> Option<Rest> {
+        let resync = self.options.resync;
+        let target = seen.plan.target.as_ref()?;
+        if target.ours().is_none() {
+            // the original needs no proof in the journal
+            return Some(Rest { standing, after: resync });
+        }
+        let (settings, lock_timeout) = (Arc::clone(&self.settings), self.options.lock_timeout);
+        let (clock, text) = (self.options.clock, target.digest);
+        let proven = on_a_thread(move || {
+            let order = order(&settings, Direction::Apply, Asker::Agent, lock_timeout);
+            tick::prove(&order, &World { door: &HostDoor, clock: &clock }, text)
+        });
+        match proven.await {
+            Ok(true) => {
+                if let Some(committed) = self.committed.take() {
+                    let took = self.now().saturating_sub(committed);
+                    self.counts.proof_millis = u64::try_from(took.as_millis()).ok();
+                }
+                self.counts.proven = Some((self.options.clock)().as_unix());
+                if standing.phase == Phase::RolledBack {
+                    return Some(Rest { standing, after: resync });
+                }
+                // look again: what was proven is told from the journal
+                None
+            }
+            // it does not stand any more
+            Ok(false) => None,
+            Err(finding) => Some(Rest { standing: Standing::blocked(&finding), after: RETRY }),
+        }
+    }
+
+    /// Commits what stands once more.
+    pub(super) async fn nudge(&mut self, seen: &Seen) -> Option<Rest> {
+        tracing::warn!("the kubelet shows no pod of this generation: committing once more");
+        self.counts.nudges += 1;
+        let trial = self.trial.take();
+        if let Err(finding) = self.write(Direction::Nudge, Asker::Agent, None).await {
+            return Some(Rest { standing: Standing::blocked(&finding), after: RETRY });
+        }
+        let again = self.look().await.ok()?;
+        let target = again.plan.target.as_ref()?;
+        let version = seen.plan.scheduler.as_ref().map(|known| known.version);
+        let expected = crate::verify::Expectation::of(&target.pod, &self.options.node, version);
+        self.trial = trial.map(|(_, trial)| (target.digest, trial.nudged(expected)));
+        None
+    }
+
+    /// Takes a revision back that failed.
+    pub(super) async fn roll_back(&mut self, seen: &Seen, failure: Failure) -> Option<Rest> {
+        let message = &failure.message;
+        self.say(Some(seen), Standing::new(Phase::Applying, "RollingBack", message.clone()));
+        let ours = seen.plan.target.as_ref().and_then(|target| target.ours());
+        let good = seen.journal.last_good.as_ref().map(|good| &good.revision);
+        // where the very revision that was good failed, only the original is left
+        let direction = if good == ours.map(|ours| &ours.revision) { Direction::Restore } else { Direction::LastGood };
+        let asker = Asker::AgentAfterFailure(message.clone());
+        match self.write(direction, asker, None).await {
+            Ok(outcome) if !outcome.plan.has_errors() => {
+                self.counts.rollbacks += 1;
+                self.failure = Some(failure);
+                None
+            }
+            Ok(outcome) => {
+                let error = outcome.plan.findings.first().map(Standing::blocked);
+                let message = error.map_or_else(String::new, |error| error.message);
+                let standing = Standing::new(Phase::Degraded, "CannotRollBack", message);
+                Some(Rest { standing, after: RETRY })
+            }
+            Err(finding) => {
+                let message = Standing::blocked(&finding).message;
+                Some(Rest { standing: Standing::new(Phase::Degraded, "CannotRollBack", message), after: RETRY })
+            }
+        }
+    }
+}
+
+fn order(
+    settings: &crate::settings::Settings,
+    direction: Direction,
+    asker: Asker,
+    lock_timeout: Duration,
+) -> Order<'_> {
+    Order { settings, direction, asker, only: None, command: COMMAND, lock_timeout, purge: false }
+}
+
+/// Runs what blocks beside the loop. A thread that cannot be had or that panicked is a failed pass, not a dead agent.
+async fn on_a_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Finding> + Send + 'static,
+) -> Result<T, Finding> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => {
+            Err(Finding::error("thread", error.to_string(), "see the log; this is a defect, please report it"))
+        }
+    }
+}
+
+fn log(event: &Event<'_>) {
+    match event {
+        Event::Planned(_) => {}
+        Event::Waiting(holder) => tracing::info!("waiting for another schedpatch: {holder}"),
+        Event::Again(path) => tracing::info!("{path} was changed by somebody else meanwhile"),
+        Event::Done(apply::Done::Wrote(path)) => tracing::debug!("wrote {path}"),
+        Event::Done(apply::Done::Replaced(path)) => tracing::debug!("replaced {path}"),
+        Event::Done(apply::Done::Collected(revision)) => tracing::debug!("removed the old revision {revision}"),
+    }
+}

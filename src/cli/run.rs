@@ -1,0 +1,232 @@
+//! `schedpatch run`: the agent.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use super::args::{HostArgs, LockArgs, WantedArgs, duration};
+use super::output::fail;
+use super::sandbox::Sandbox;
+use super::write::now;
+use crate::agent::{Agent, Options, Proof, Rollout};
+use crate::cluster;
+use crate::finding::Finding;
+use crate::plan::Colour;
+use crate::report::{self, Report, Reporter};
+use crate::verify::Limits;
+
+const EXAMPLES: &str = "\
+Examples:
+  See what it does, without any cluster, on a throw-away host tree:
+    schedpatch run --sandbox
+
+  As the DaemonSet runs it, with the host's directories below /host:
+    schedpatch run --host-root /host --source /etc/schedpatch/source --node-name cp1
+
+  On a host, without any API; nobody proves that the scheduler runs:
+    schedpatch run --standalone --source ./scheduler
+
+The endpoint: /livez the loop turns, /readyz the running scheduler is proven at what is wanted, /metrics.
+SIGTERM keeps what is applied; in the middle of a change what ran before comes back first.";
+
+/// The loop turns at least every --resync; after so much more it counts as stuck.
+const STUCK_AFTER: Duration = Duration::from_mins(5);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Verify {
+    /// The scheduler's mirror pod must show it
+    MirrorPod,
+    /// Nothing is proven: the phase stays Unknown
+    None,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum RolloutArg {
+    /// Begin a change only where the cluster has one control-plane node
+    SingleNode,
+    /// Change every node as it comes: all schedulers may restart at the same time
+    UnsafeParallel,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormat {
+    /// For people
+    Text,
+    /// One object a line
+    Json,
+}
+
+/// Keep this node's scheduler at what is wanted: the agent
+///
+/// Looks when a source, the manifest or the scheduler's pod changes, applies what `schedpatch plan` shows, proves that the
+/// running scheduler carries it, and takes it back when it does not come up. Tells where it is by the node's annotations
+/// (schedpatch.io/phase and more), by events, by /readyz and /metrics, and by one log line for each change.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    host: HostArgs,
+
+    /// Name of this node
+    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
+    node_name: Option<String>,
+
+    /// How to reach the API; by default the pod's service account, else ~/.kube/config
+    #[arg(long, value_name = "FILE", env = "SCHEDPATCH_KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Run without any API: nothing is proven, nothing is told to the cluster
+    #[arg(long, env = "SCHEDPATCH_STANDALONE")]
+    standalone: bool,
+
+    /// Run on a throw-away host tree of its own, without any cluster
+    #[arg(long)]
+    sandbox: bool,
+
+    /// What counts as proof that the scheduler runs with it
+    #[arg(long, value_name = "HOW", default_value = "mirror-pod", value_enum, env = "SCHEDPATCH_VERIFY")]
+    verify: Verify,
+
+    /// So long the scheduler must stay ready before it counts as proven
+    #[arg(long, value_name = "TIME", default_value = "10s", env = "SCHEDPATCH_SETTLE", value_parser = duration)]
+    settle: Duration,
+
+    /// So long the scheduler may take to come up before it is taken back
+    #[arg(long, value_name = "TIME", default_value = "5m", env = "SCHEDPATCH_VERIFY_TIMEOUT", value_parser = duration)]
+    verify_timeout: Duration,
+
+    /// Look at everything this often, even when nothing seems to change
+    #[arg(long, value_name = "TIME", default_value = "10m", env = "SCHEDPATCH_RESYNC", value_parser = duration)]
+    resync: Duration,
+
+    /// How a change goes over several control-plane nodes
+    #[arg(long, value_name = "HOW", default_value = "single-node", value_enum, env = "SCHEDPATCH_ROLLOUT")]
+    rollout: RolloutArg,
+
+    /// Address of /livez, /readyz and /metrics
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9471", env = "SCHEDPATCH_LISTEN")]
+    listen: SocketAddr,
+
+    /// Form of the log, on standard error
+    #[arg(long, value_name = "FORM", default_value = "text", value_enum, env = "SCHEDPATCH_LOG_FORMAT")]
+    log_format: LogFormat,
+
+    /// How much is logged: error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL", default_value = "info", env = "SCHEDPATCH_LOG_LEVEL")]
+    log_level: LevelFilter,
+
+    /// Where a fatal error is left for the kubelet, if this file is there
+    #[arg(long, value_name = "FILE", default_value = "/dev/termination-log", env = "SCHEDPATCH_TERMINATION_LOG")]
+    termination_log: PathBuf,
+
+    #[command(flatten)]
+    lock: LockArgs,
+
+    #[command(flatten)]
+    wanted: WantedArgs,
+}
+
+impl Args {
+    pub(super) fn is_empty(&self) -> bool {
+        self.wanted.is_empty() && !self.sandbox
+    }
+
+    pub(super) fn needs_node(&self) -> bool {
+        self.node_name.is_none() && !self.standalone && !self.sandbox
+    }
+
+    pub(super) fn run(self) -> ExitCode {
+        let termination_log = self.termination_log.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let ended = match runtime {
+            Ok(runtime) => runtime.block_on(self.serve()),
+            Err(error) => Err(Finding::error("runtime", error.to_string(), "see ulimit -n")),
+        };
+        match ended {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(finding) => {
+                leave_word(&termination_log, &finding);
+                fail(&[finding], Colour::Off)
+            }
+        }
+    }
+
+    async fn serve(self) -> Result<(), Finding> {
+        self.begin_log();
+        let sandbox = if self.sandbox { Some(Sandbox::make()?) } else { None };
+        let standalone = self.standalone || self.sandbox;
+        let client = if standalone { None } else { Some(cluster::connect(self.kubeconfig.as_deref(), None).await?) };
+        let shutdown = shutdown()?;
+        let (report, told) = watch::channel(Report::pending(now()));
+        let (turned, last_turn) = watch::channel(Instant::now());
+        let bound = report::serve(self.listen, told.clone(), last_turn, self.resync + STUCK_AFTER).await?;
+        let node = self.node_name.clone().unwrap_or_default();
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), node, standalone, listen = %bound, "schedpatch begins");
+        let options = Options {
+            node: node.clone(),
+            proof: if standalone || self.verify == Verify::None { Proof::None } else { Proof::MirrorPod },
+            limits: Limits { settle: self.settle, timeout: self.verify_timeout },
+            resync: self.resync,
+            rollout: match self.rollout {
+                RolloutArg::SingleNode => Rollout::SingleNode,
+                RolloutArg::UnsafeParallel => Rollout::UnsafeParallel,
+            },
+            lock_timeout: self.lock.lock_timeout,
+            clock: now,
+        };
+        let settings = match &sandbox {
+            Some(sandbox) => sandbox.settings(&bound),
+            None => self.wanted.add_to(self.host.settings()),
+        };
+        let reporter = client.clone().map(|client| tokio::spawn(Reporter::new(client, &node).follow(told)));
+        let ended = Agent::new(settings, options, client, report, turned).run(shutdown).await;
+        if let Some(reporter) = reporter {
+            reporter.abort();
+        }
+        drop(sandbox);
+        ended
+    }
+
+    fn begin_log(&self) {
+        let own = Targets::new()
+            .with_default(LevelFilter::WARN.min(self.log_level))
+            .with_target("schedpatch", self.log_level);
+        let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false).with_ansi(false);
+        let log = tracing_subscriber::registry().with(own);
+        // a second one in this process would be a mistake of ours, and no reason to stop
+        let _ = match self.log_format {
+            LogFormat::Text => log.with(lines).try_init(),
+            LogFormat::Json => log.with(lines.json().flatten_event(true)).try_init(),
+        };
+    }
+}
+
+/// Done when the process is asked to end.
+fn shutdown() -> Result<impl Future<Output = ()>, Finding> {
+    let wrong = |error: std::io::Error| Finding::error("signals", error.to_string(), "see ulimit -n");
+    let mut terminate = signal(SignalKind::terminate()).map_err(wrong)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(wrong)?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// Leaves the last words where the kubelet looks for them.
+#[expect(clippy::disallowed_methods, reason = "the kubelet's file for last words is the pod's, not the host's")]
+fn leave_word(file: &std::path::Path, finding: &Finding) {
+    use std::io::Write as _;
+    let Ok(mut file) = std::fs::OpenOptions::new().write(true).truncate(true).open(file) else { return };
+    let _ = writeln!(file, "{}: {}; {}", finding.rule, finding.message, finding.way_out);
+}

@@ -1,0 +1,76 @@
+//! The way to the API server, and the few questions that are asked of it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+
+use crate::finding::Finding;
+
+/// An API server that does not take a connection in this time counts as away.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// So long an answer may take.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Either label marks a control-plane node; the second is that of clusters before 1.24.
+pub(crate) const CONTROL_PLANE_LABELS: [&str; 2] =
+    ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
+
+/// Connects: by a kubeconfig, or as the pod's service account.
+pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, Finding> {
+    let wrong = |error: &dyn std::error::Error| {
+        let way_out = "give --kubeconfig FILE, or run in a pod with a service account; without any API: --standalone";
+        let finding = Finding::error("api-config", format!("do not know how to reach the API: {error}"), way_out);
+        kubeconfig.iter().fold(finding, |finding, file| finding.in_file(file.display().to_string()))
+    };
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let mut config = match kubeconfig {
+        Some(file) => {
+            let read = Kubeconfig::read_from(file).map_err(|error| wrong(&error))?;
+            Config::from_custom_kubeconfig(read, &options).await.map_err(|error| wrong(&error))?
+        }
+        None if context.is_some() => Config::from_kubeconfig(&options).await.map_err(|error| wrong(&error))?,
+        None => Config::infer().await.map_err(|error| wrong(&error))?,
+    };
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    Client::try_from(config).map_err(|error| wrong(&error))
+}
+
+/// Waits for an answer, but not for ever.
+pub(crate) async fn answer<T>(asked: impl Future<Output = Result<T, kube::Error>>) -> Result<T, String> {
+    match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(told(&error)),
+        Err(_) => Err(format!("no answer in {} s", ANSWER_TIMEOUT.as_secs())),
+    }
+}
+
+/// An error with what caused it, in one line.
+pub(crate) fn told(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text.replace('\n', " ")
+}
+
+/// Names of the control-plane nodes.
+pub async fn control_planes(client: &Client) -> Result<Vec<String>, String> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let mut names = Vec::new();
+    for label in CONTROL_PLANE_LABELS {
+        let found = answer(nodes.list_metadata(&ListParams::default().labels(label))).await?;
+        names.extend(found.items.into_iter().filter_map(|node| node.metadata.name));
+    }
+    names.sort();
+    names.dedup();
+    Ok(names)
+}

@@ -1,0 +1,143 @@
+//! The probe endpoint: /livez, /readyz and /metrics, for the kubelet, for people and for Prometheus.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::CONTENT_TYPE;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::time::Instant;
+
+use super::{Reach, Report, metrics};
+use crate::finding::Finding;
+use crate::phase::Phase;
+
+/// Who has not sent its question in this time is hung up on.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Questions are one line; nobody needs more.
+const MAX_HEADER_BYTES: usize = 8 * 1024;
+/// The kubelet, a scraper and a person; more is rather a mistake.
+const MAX_CONNECTIONS: usize = 32;
+/// Connections are closed after the answer, so that none lingers.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What is told.
+#[derive(Clone, Debug)]
+struct Told {
+    report: watch::Receiver<Report>,
+    turned: watch::Receiver<Instant>,
+    stale: Duration,
+    reach: Arc<Mutex<Reach>>,
+}
+
+/// Binds the address at once and answers until it is dropped. `turned` is when the loop turned last; after `stale` it counts
+/// as stuck.
+pub async fn serve(
+    address: SocketAddr,
+    report: watch::Receiver<Report>,
+    turned: watch::Receiver<Instant>,
+    stale: Duration,
+) -> Result<SocketAddr, Finding> {
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        let message = format!("cannot listen on {address}: {error}");
+        Finding::error("listen", message, "give another address with --listen")
+    })?;
+    let bound = listener.local_addr().unwrap_or(address);
+    let told = Told { report, turned, stale, reach: Arc::default() };
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    tokio::spawn(async move {
+        loop {
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            let Ok((stream, _)) = listener.accept().await else {
+                // out of file descriptors, for example: that may pass
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            let told = told.clone();
+            tokio::spawn(async move {
+                let answer = service_fn(|request| {
+                    let told = told.clone();
+                    async move { Ok::<_, Infallible>(told.answer(&request).await) }
+                });
+                let connection = http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(HEADER_TIMEOUT)
+                    .max_buf_size(MAX_HEADER_BYTES)
+                    .keep_alive(false)
+                    .serve_connection(TokioIo::new(stream), answer);
+                // whoever hangs up early has only itself to blame
+                let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
+                drop(place);
+            });
+        }
+    });
+    Ok(bound)
+}
+
+impl Told {
+    async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        if ![Method::GET, Method::HEAD].contains(request.method()) {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned());
+        }
+        let is_verbose = request.uri().query().is_some_and(|query| query.split('&').any(|part| part == "verbose"));
+        match request.uri().path() {
+            "/livez" | "/healthz" => self.livez(is_verbose),
+            "/readyz" => self.readyz(is_verbose),
+            "/metrics" => {
+                let report = self.report.borrow().clone();
+                let mut reach = self.reach.lock().await;
+                text(StatusCode::OK, metrics::text(&report, reach.ask(&report.extenders).await))
+            }
+            _ => text(StatusCode::NOT_FOUND, "try /livez, /readyz, /readyz?verbose or /metrics\n".to_owned()),
+        }
+    }
+
+    fn livez(&self, is_verbose: bool) -> Response<Full<Bytes>> {
+        let turned = self.turned.borrow().elapsed();
+        let lives = turned < self.stale;
+        let verbose = if is_verbose { format!("{} loop\n", sign(lives)) } else { String::new() };
+        let (code, word) = if lives { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "stuck") };
+        text(code, format!("{verbose}{word}: the loop turned {} s ago\n", turned.as_secs()))
+    }
+
+    fn readyz(&self, is_verbose: bool) -> Response<Full<Bytes>> {
+        let report = self.report.borrow();
+        let standing = &report.standing;
+        let ready = standing.is_ready();
+        let phase = standing.phase.name();
+        let checks = if is_verbose {
+            let is_verified = report.digest.is_some() && report.digest == report.verified_digest;
+            let is_middle = matches!(standing.phase, Phase::Applying | Phase::Verifying);
+            format!(
+                "{} phase {phase}\n{} the wanted digest is the verified one\n{} not in the middle of a change\n",
+                sign(ready),
+                sign(is_verified),
+                sign(!is_middle),
+            )
+        } else {
+            String::new()
+        };
+        let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        text(code, format!("{checks}{phase}: {}: {}\n", standing.reason, standing.message))
+    }
+}
+
+fn sign(is_well: bool) -> &'static str {
+    if is_well { "[+]" } else { "[-]" }
+}
+
+fn text(code: StatusCode, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = code;
+    let plain = hyper::header::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
+}

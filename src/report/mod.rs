@@ -1,0 +1,99 @@
+//! Stage 5: what is told to others: the node's annotations, events, the probe endpoint, metrics, log lines. The only code
+//! that writes to the cluster.
+
+mod http;
+mod metrics;
+mod node;
+mod reach;
+
+use serde::Serialize;
+
+pub use http::serve;
+pub use node::Reporter;
+pub use reach::Reach;
+
+use crate::phase::Standing;
+use crate::revision::Digest;
+use crate::stamp::Stamp;
+
+/// Where this node is, for everybody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The phase and why
+    pub standing: Standing,
+    /// Since when
+    pub since: Stamp,
+    /// The sources as they were seen last
+    pub digest: Option<Digest>,
+    /// The sources of what was last proven here and still stands
+    pub verified_digest: Option<Digest>,
+    /// The revision that the manifest carries
+    pub revision: Option<String>,
+    /// Its generation
+    pub generation: Option<u64>,
+    /// How this host runs its scheduler
+    pub platform: Option<&'static str>,
+    /// The scheduler's release
+    pub scheduler_version: Option<String>,
+    /// Where the extenders are
+    pub extenders: Vec<String>,
+    /// What was counted
+    pub counts: Counts,
+}
+
+/// What was counted since the agent began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Passes of the loop
+    pub turns: u64,
+    /// Commits
+    pub commits: u64,
+    /// Passes that should have written and could not
+    pub failures: u64,
+    /// Revisions that were taken back
+    pub rollbacks: u64,
+    /// Changes of the target by others that were put right
+    pub drifts: u64,
+    /// Commits that the kubelet did not notice
+    pub nudges: u64,
+    /// Milliseconds from the last commit to its proof
+    pub proof_millis: Option<u64>,
+    /// When something was proven last
+    pub proven: Option<u64>,
+}
+
+impl Report {
+    /// Before anything was looked at.
+    pub fn pending(now: Stamp) -> Self {
+        Self {
+            standing: Standing::new(crate::phase::Phase::Pending, "Starting", "nothing was looked at yet"),
+            since: now,
+            digest: None,
+            verified_digest: None,
+            revision: None,
+            generation: None,
+            platform: None,
+            scheduler_version: None,
+            extenders: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// One line for people and machines; the fields are public (docs/logs.md).
+    pub fn log(&self) {
+        let Standing { phase, reason, message, .. } = &self.standing;
+        let revision = self.revision.as_deref().unwrap_or_default();
+        let digest = self.digest.map(|digest| short(&digest)).unwrap_or_default();
+        let (phase, generation) = (phase.name(), self.generation.unwrap_or_default());
+        if self.standing.phase.is_trouble() {
+            tracing::warn!(phase, reason, revision, generation, digest, "{message}");
+        } else {
+            tracing::info!(phase, reason, revision, generation, digest, "{message}");
+        }
+    }
+}
+
+/// Enough of a digest to tell it from others.
+pub(crate) fn short(digest: &Digest) -> String {
+    digest.to_string().chars().take(12).collect()
+}

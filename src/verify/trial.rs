@@ -1,0 +1,289 @@
+//! The judgement of a commit over time: proven, failed with evidence, or neither yet. Pure: what was seen and the time since
+//! some moment come in, and time in which nobody could be asked counts for nothing.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{Container, Expectation, MirrorPod, Sight};
+
+/// A scheduler that ends twice by itself does not run.
+const MAX_ENDS: usize = 2;
+/// A pull or a mount may fail once or twice and then work.
+const STUCK: Duration = Duration::from_mins(1);
+/// The kubelet needs up to half a minute to end the old pod, and looks at its directory every 20 seconds anyway.
+const UNNOTICED: Duration = Duration::from_secs(90);
+/// How a scheduler ends that lost its lease, which says nothing about its configuration.
+const LOST_LEASE: &str = "leaderelection lost";
+/// Why a container is not made, where waiting is not enough.
+const STUCK_REASONS: [&str; 8] = [
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "ErrImageNeverPull",
+    "InvalidImageName",
+    "ImageInspectError",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+];
+
+/// How long is long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// So long a container must stay Ready
+    pub settle: Duration,
+    /// So long it may take
+    pub timeout: Duration,
+}
+
+/// A commit on trial.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    expected: Expectation,
+    limits: Limits,
+    /// The container that failed before; the one that comes back must be another
+    failed_container: Option<String>,
+    nudged: bool,
+    /// The last look, to count time in which somebody answered
+    last: Option<(Duration, bool)>,
+    /// Time in which the API answered
+    asked: Duration,
+    /// The same, since a pod of this commit was there, or since the beginning
+    unnoticed: Duration,
+    /// Since when the local endpoint is dead while the API is away
+    dead_since: Option<Duration>,
+    ready: Option<(String, Duration)>,
+    stuck: Option<(String, Duration)>,
+    /// Containers of the time before the trial, which do not count
+    before: Option<BTreeSet<String>>,
+    ended: BTreeSet<String>,
+    words: Option<String>,
+}
+
+/// What can be said now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing yet: in words, and when to look again at the latest
+    Wait(String, Duration),
+    /// It runs: the container's id
+    Proven(String),
+    /// It does not, and this is the evidence
+    Failed(Failure),
+    /// The kubelet seems not to have noticed: commit once more
+    Nudge,
+    /// Nobody can be asked, for this reason
+    Unknown(String),
+}
+
+/// Evidence of failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// In CamelCase, for machines
+    pub reason: &'static str,
+    /// In words, with the scheduler's own
+    pub message: String,
+    /// The container that failed
+    pub container: Option<String>,
+}
+
+impl Trial {
+    /// Begins a trial.
+    pub fn new(expected: Expectation, limits: Limits, failed_container: Option<String>) -> Self {
+        Self {
+            expected,
+            limits,
+            failed_container,
+            nudged: false,
+            last: None,
+            asked: Duration::ZERO,
+            unnoticed: Duration::ZERO,
+            dead_since: None,
+            ready: None,
+            stuck: None,
+            before: None,
+            ended: BTreeSet::new(),
+            words: None,
+        }
+    }
+
+    /// What is expected.
+    pub fn expected(&self) -> &Expectation {
+        &self.expected
+    }
+
+    /// The commit was made once more; what was expected came under another generation.
+    #[must_use]
+    pub fn nudged(self, expected: Expectation) -> Self {
+        Self { nudged: true, ..Self::new(expected, self.limits, self.failed_container) }
+    }
+
+    /// Judges what is seen now. `healthy`: what the scheduler's own endpoint says, where it was asked.
+    pub fn judge(&mut self, sight: &Sight, healthy: Option<bool>, now: Duration) -> Verdict {
+        self.count(sight, now);
+        match sight {
+            Sight::Unasked => Verdict::Unknown("nobody is asked".to_owned()),
+            Sight::NotYet => Verdict::Wait("the API is being asked".to_owned(), now + self.limits.timeout),
+            Sight::Away(why) => self.judge_locally(why, healthy, now),
+            Sight::Absent => {
+                self.ready = None;
+                self.judge_unnoticed("there is no mirror pod yet", now)
+            }
+            Sight::Pod(pod) if !self.is_ours(pod) => {
+                self.ready = None;
+                self.judge_unnoticed("the kubelet still shows the pod of before", now)
+            }
+            Sight::Pod(pod) => self.judge_pod(pod, healthy, now),
+        }
+    }
+
+    fn count(&mut self, sight: &Sight, now: Duration) {
+        let answers = matches!(sight, Sight::Absent | Sight::Pod(_));
+        if let Some((last, true)) = self.last {
+            let passed = now.saturating_sub(last);
+            self.asked += passed;
+            self.unnoticed += passed;
+        }
+        self.last = Some((now, answers));
+        if answers {
+            self.dead_since = None;
+        }
+    }
+
+    /// Whether this is the pod of the manifest, not that of an earlier text.
+    fn is_ours(&self, pod: &MirrorPod) -> bool {
+        let Expectation { revision, generation, config, .. } = &self.expected;
+        (&pod.revision, &pod.generation, &pod.config) == (revision, generation, config)
+    }
+
+    fn judge_pod(&mut self, pod: &MirrorPod, healthy: Option<bool>, now: Duration) -> Verdict {
+        self.unnoticed = Duration::ZERO;
+        let Some(container) = &pod.container else {
+            self.ready = None;
+            return self.judge_stuck("NotStarted", "the kubelet does not start it: a volume may be missing", now);
+        };
+        self.note_end(container);
+        let is_other = self.failed_container.as_ref() != Some(&container.id);
+        if container.ready && is_other && !container.id.is_empty() && self.is_healthy(healthy) {
+            self.stuck = None;
+            return self.judge_ready(&container.id, now);
+        }
+        self.ready = None;
+        if self.ended.len() >= MAX_ENDS {
+            return self.failed("SchedulerEnds", "the scheduler ended twice by itself", container);
+        }
+        match &container.waiting {
+            Some((reason, message)) if STUCK_REASONS.contains(&reason.as_str()) => {
+                self.judge_stuck(reason, message, now)
+            }
+            Some((reason, _)) => {
+                self.stuck = None;
+                self.judge_time(&format!("the scheduler is waiting: {reason}"), now)
+            }
+            None => {
+                self.stuck = None;
+                self.judge_time("the scheduler is not ready yet", now)
+            }
+        }
+    }
+
+    /// Where nobody asks the scheduler for the kubelet, it is asked here.
+    fn is_healthy(&self, healthy: Option<bool>) -> bool {
+        self.expected.has_readiness_probe || healthy == Some(true)
+    }
+
+    fn note_end(&mut self, container: &Container) {
+        let ended = container.ended.as_ref();
+        // a text that stood before comes back with the history of its pod
+        let is_first = self.before.is_none();
+        let before = self.before.get_or_insert_with(BTreeSet::new);
+        if let Some((id, words)) = ended {
+            if is_first && self.expected.revision.is_none() {
+                before.insert(id.clone());
+            }
+            if !before.contains(id) && !words.contains(LOST_LEASE) {
+                self.ended.insert(id.clone());
+                self.words = Some(words.clone());
+            }
+        }
+    }
+
+    fn judge_ready(&mut self, id: &str, now: Duration) -> Verdict {
+        let since = match &self.ready {
+            Some((same, since)) if same == id => *since,
+            _ => now,
+        };
+        self.ready = Some((id.to_owned(), since));
+        let until = since + self.limits.settle;
+        if now >= until {
+            // what comes after a proof is judged anew
+            self.before.get_or_insert_default().append(&mut self.ended);
+            (self.asked, self.words, self.last) = (Duration::ZERO, None, None);
+            return Verdict::Proven(id.to_owned());
+        }
+        Verdict::Wait("the scheduler is ready; waiting whether it stays so".to_owned(), until)
+    }
+
+    fn judge_stuck(&mut self, reason: &str, message: &str, now: Duration) -> Verdict {
+        let since = match &self.stuck {
+            // a pull that fails alternates between two reasons
+            Some((_, since)) => *since,
+            None => now,
+        };
+        self.stuck = Some((reason.to_owned(), since));
+        if now.saturating_sub(since) >= STUCK {
+            let message = format!("the scheduler was not started for {} s: {reason}: {message}", STUCK.as_secs());
+            return Verdict::Failed(Failure { reason: "CannotStart", message, container: None });
+        }
+        self.judge_time(&format!("the scheduler is not started: {reason}"), now).no_later_than(since + STUCK)
+    }
+
+    fn judge_unnoticed(&mut self, why: &str, now: Duration) -> Verdict {
+        if !self.nudged && self.unnoticed >= UNNOTICED && self.expected.revision.is_some() {
+            return Verdict::Nudge;
+        }
+        self.judge_time(why, now).no_later_than(now + UNNOTICED.saturating_sub(self.unnoticed))
+    }
+
+    fn judge_time(&self, why: &str, now: Duration) -> Verdict {
+        let left = self.limits.timeout.saturating_sub(self.asked);
+        if left.is_zero() {
+            let said = self.words.as_ref().map_or_else(String::new, |words| format!("; it said: {words}"));
+            let message = format!("not ready after {} s: {why}{said}", self.limits.timeout.as_secs());
+            return Verdict::Failed(Failure { reason: "TimedOut", message, container: None });
+        }
+        Verdict::Wait(why.to_owned(), now + left)
+    }
+
+    /// The API is away: only a scheduler that is dead for as long is evidence.
+    fn judge_locally(&mut self, why: &str, healthy: Option<bool>, now: Duration) -> Verdict {
+        self.ready = None;
+        match healthy {
+            Some(false) => {
+                let since = *self.dead_since.get_or_insert(now);
+                if now.saturating_sub(since) >= self.limits.timeout {
+                    let message = format!(
+                        "its own endpoint was dead for {} s, and the API was away: {why}",
+                        self.limits.timeout.as_secs()
+                    );
+                    return Verdict::Failed(Failure { reason: "SchedulerDead", message, container: None });
+                }
+            }
+            _ => self.dead_since = None,
+        }
+        Verdict::Unknown(format!("the API does not answer: {why}"))
+    }
+
+    fn failed(&self, reason: &'static str, why: &str, container: &Container) -> Verdict {
+        let said = self.words.as_ref().map_or_else(String::new, |words| format!("; it said: {words}"));
+        let container = Some(container.id.clone()).filter(|id| !id.is_empty());
+        Verdict::Failed(Failure { reason, message: format!("{why}{said}"), container })
+    }
+}
+
+impl Verdict {
+    fn no_later_than(self, moment: Duration) -> Self {
+        match self {
+            Self::Wait(why, until) => Self::Wait(why, until.min(moment)),
+            other => other,
+        }
+    }
+}

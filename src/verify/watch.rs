@@ -1,0 +1,71 @@
+//! Follows one mirror pod by its name, so that the number of pods in the cluster does not matter.
+
+use futures_util::StreamExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::cluster::told;
+
+/// What is known of the pod.
+#[derive(Clone, Debug)]
+pub enum Known {
+    /// No answer has come yet
+    NotYet,
+    /// The API does not answer, for this reason
+    Away(String),
+    /// There is no such pod
+    Absent,
+    /// There is
+    Pod(Box<Pod>),
+}
+
+/// A pod that is followed until this is dropped.
+#[derive(Debug)]
+pub struct PodWatch {
+    /// What is known now
+    pub known: watch::Receiver<Known>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for PodWatch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl PodWatch {
+    /// Begins to follow a pod.
+    pub fn begin(client: Client, namespace: &str, name: &str) -> Self {
+        let (sender, known) = watch::channel(Known::NotYet);
+        let pods: Api<Pod> = Api::namespaced(client, namespace);
+        let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let task = tokio::spawn(async move {
+            let mut events = watcher::watcher(pods, config).default_backoff().boxed();
+            let mut listed = None;
+            while let Some(event) = events.next().await {
+                let news = match event {
+                    Ok(Event::Init) => {
+                        listed = None;
+                        continue;
+                    }
+                    Ok(Event::InitApply(pod)) => {
+                        listed = Some(pod);
+                        continue;
+                    }
+                    Ok(Event::InitDone) => listed.take().map_or(Known::Absent, |pod| Known::Pod(Box::new(pod))),
+                    Ok(Event::Apply(pod)) => Known::Pod(Box::new(pod)),
+                    Ok(Event::Delete(_)) => Known::Absent,
+                    Err(error) => Known::Away(told(&error)),
+                };
+                if sender.send(news).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { known, task }
+    }
+}

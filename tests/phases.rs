@@ -1,0 +1,168 @@
+//! The agent's decisions as tables: what a look asks for, and what a verdict does.
+#![allow(clippy::expect_used, clippy::panic, reason = "tests")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use schedpatch::edit;
+use schedpatch::finding::Finding;
+use schedpatch::journal::{Bad, Commit, Hold, Journal};
+use schedpatch::phase::{Change, Course, Next, Phase, Standing, Subject, course, judged};
+use schedpatch::plan::{Plan, Step, StepKind, TargetNow};
+use schedpatch::revision::Digest;
+use schedpatch::stamp::Stamp;
+use schedpatch::verify::{Failure, Verdict};
+
+const MANIFEST: &str = include_str!("../examples/host/etc/kubernetes/manifests/kube-scheduler.yaml");
+
+/// A plan towards `wanted` on a host whose manifest carries `stands`.
+fn plan(wanted: Option<&str>, stands: Option<&str>) -> Plan {
+    let mut pod = edit::read(MANIFEST).expect("the example is sound");
+    pod.ours = stands.map(|revision| edit::Ours { revision: revision.to_owned(), generation: 3 });
+    let (path, text) = ("/m.yaml".to_owned(), MANIFEST.to_owned());
+    let target = TargetNow { path, text, digest: Digest::of_bytes(b"now"), pod };
+    Plan { revision: wanted.map(str::to_owned), target: Some(target), ..Plan::default() }
+}
+
+fn with_commit(mut plan: Plan) -> Plan {
+    let step = Step {
+        kind: StepKind::ReplaceTarget,
+        path: "/m.yaml".to_owned(),
+        mode: 0o600,
+        why: String::new(),
+        before: None,
+        after: Vec::new(),
+    };
+    plan.steps.push(step);
+    plan
+}
+
+fn with_error(mut plan: Plan, rule: &'static str) -> Plan {
+    plan.findings.push(Finding::error(rule, "what", "way out").in_file("/a.yaml").at_line(Some(3)));
+    plan
+}
+
+fn bad(revision: &str) -> Journal {
+    let bad = Bad { reason: format!("{revision} fails"), since: Stamp::default() };
+    Journal { bad: BTreeMap::from([(revision.to_owned(), bad)]), ..Journal::default() }
+}
+
+fn good(revision: &str) -> Journal {
+    let commit = Commit {
+        revision: revision.to_owned(),
+        generation: 3,
+        digest: None,
+        text: Digest::of_bytes(b"good"),
+        files: BTreeMap::new(),
+        since: Stamp::default(),
+    };
+    Journal { last_good: Some(commit), ..Journal::default() }
+}
+
+fn phase_of(course: &Course) -> Option<(Phase, &str)> {
+    match course {
+        Course::Stay(standing) => Some((standing.phase, standing.reason.as_str())),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_hold_comes_before_everything() {
+    let hold = Some(Hold { by: "schedpatch restore".to_owned(), since: Stamp::default() });
+    for plan in [plan(None, None), with_commit(plan(Some("a"), None)), with_error(plan(None, Some("a")), "x")] {
+        let course = course(&plan, &Journal { hold: hold.clone(), ..bad("a") }, false);
+        assert_eq!(phase_of(&course), Some((Phase::Restored, "Held")));
+    }
+}
+
+#[test]
+fn what_a_look_asks_for() {
+    let none = Journal::default;
+    let cases: [(&str, Plan, Journal, bool, Course); 7] = [
+        ("up to date", plan(Some("a"), Some("a")), none(), true, Course::Verify),
+        ("new", with_commit(plan(Some("a"), None)), none(), false, Course::Apply(Change::New)),
+        ("new over good", with_commit(plan(Some("b"), Some("a"))), good("a"), false, Course::Apply(Change::New)),
+        ("good again", with_commit(plan(Some("a"), None)), good("a"), false, Course::Apply(Change::Known)),
+        ("only files", plan(Some("a"), Some("a")), none(), false, Course::Apply(Change::Files)),
+        (
+            "wanted failed before",
+            with_error(plan(Some("a"), None), "bad-revision"),
+            bad("a"),
+            false,
+            Course::VerifyLastGood("a fails".to_owned()),
+        ),
+        (
+            "what stands failed, and nobody took it back",
+            with_error(plan(Some("a"), Some("a")), "bad-revision"),
+            bad("a"),
+            false,
+            Course::RollBack("a fails".to_owned()),
+        ),
+    ];
+    for (name, plan, journal, settled, expected) in cases {
+        assert_eq!(course(&plan, &journal, settled), expected, "{name}");
+    }
+}
+
+#[test]
+fn errors_block_with_place_and_way_out() {
+    let blocked = course(&with_error(plan(None, Some("a")), "unknown-field"), &Journal::default(), false);
+    let Course::Stay(standing) = blocked else { panic!("{blocked:?}") };
+    assert_eq!((standing.phase, standing.reason.as_str()), (Phase::Blocked, "UnknownField"));
+    assert_eq!(standing.message, "/a.yaml:3: what; way out");
+    let nothing = course(&plan(None, Some("a")), &Journal::default(), true);
+    assert_eq!(phase_of(&nothing), Some((Phase::Pending, "NoSource")), "what stands stays");
+}
+
+fn verdicts() -> [Verdict; 5] {
+    let failure = Failure { reason: "SchedulerEnds", message: "it said no".to_owned(), container: None };
+    [
+        Verdict::Proven("one".to_owned()),
+        Verdict::Failed(failure),
+        Verdict::Wait("not yet".to_owned(), Duration::ZERO),
+        Verdict::Unknown("away".to_owned()),
+        Verdict::Nudge,
+    ]
+}
+
+fn told(next: &Next) -> String {
+    match next {
+        Next::Say(standing) => format!("say {} {}", standing.phase.name(), standing.is_ready()),
+        Next::Prove(standing) => format!("prove {} {}", standing.phase.name(), standing.is_ready()),
+        Next::Nudge => "nudge".to_owned(),
+        Next::RollBack(failure) => format!("roll back {}", failure.reason),
+    }
+}
+
+#[test]
+fn what_a_verdict_does() {
+    let table: [(Subject, [&str; 5]); 3] = [
+        (
+            Subject::Wanted { was_proven: false },
+            ["prove Ready true", "roll back SchedulerEnds", "say Verifying false", "say Unknown false", "nudge"],
+        ),
+        (
+            Subject::Wanted { was_proven: true },
+            ["say Ready true", "say Degraded false", "say Verifying false", "say Unknown true", "nudge"],
+        ),
+        (
+            Subject::LastGood("why".to_owned()),
+            ["prove RolledBack false", "say Degraded false", "say Verifying false", "say Unknown false", "nudge"],
+        ),
+    ];
+    for (subject, expected) in table {
+        for (verdict, expected) in verdicts().iter().zip(expected) {
+            assert_eq!(told(&judged(verdict, &subject)), expected, "{subject:?} {verdict:?}");
+        }
+    }
+}
+
+#[test]
+fn only_measured_phases_are_ready() {
+    for phase in Phase::ALL {
+        let standing = Standing::new(phase, "", "");
+        assert_eq!(standing.is_ready(), matches!(phase, Phase::Ready | Phase::Restored), "{phase:?}");
+        let before = Standing { was_proven: true, ..standing };
+        assert_eq!(before.is_ready(), matches!(phase, Phase::Ready | Phase::Restored | Phase::Unknown), "{phase:?}");
+    }
+}
