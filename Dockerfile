@@ -1,0 +1,31 @@
+# The agent's image: one static program, no shell, nothing else.
+#
+#   docker build --build-arg REVISION="$(git rev-parse HEAD)" -t localhost/schedpatch:0.1.0 .
+#
+# Bases are arguments, so that they can come from your own registry, pinned by digest. The build needs Rust and a C
+# compiler; what is built needs nothing. hack/image makes the same image without a container engine.
+ARG BUILD_IMAGE=rust:1.95-bookworm
+ARG BASE_IMAGE=scratch
+
+FROM ${BUILD_IMAGE} AS build
+WORKDIR /src
+COPY Cargo.toml Cargo.lock ./
+COPY hack/static hack/static
+COPY benches benches
+COPY tests/*.rs tests/
+COPY src src
+# touched, because the cache may be younger than sources that were never built
+RUN --mount=type=cache,id=schedpatch-target,target=/src/target touch src/*.rs && hack/static /schedpatch
+
+FROM ${BASE_IMAGE}
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="schedpatch" \
+      org.opencontainers.image.description="Puts your scheduler configuration into the kube-scheduler that a cluster already runs, safely, and takes it out again" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+COPY --from=build /schedpatch /schedpatch
+# root, because the manifests are root's; it needs no capability for that
+USER 0
+ENTRYPOINT ["/schedpatch"]
