@@ -44,6 +44,14 @@ bench:
     cargo bench --locked --bench compose
     cargo bench --locked --bench apply
 
+# the agent's image both ways, without a container engine and from the Dockerfile; they must be the same
+image:
+    hack/image --check
+
+# the chart: lint, golden renderings, refusals, the README's table, what the pod sees of a host (anew with: just chart --update)
+chart *args:
+    hack/chart {{ args }}
+
 # the plan for a host tree and a source directory, by default the bundled example
 plan host="examples/host" source="examples/source":
     cargo run --quiet -- plan --host-root {{ host }} --source {{ source }}

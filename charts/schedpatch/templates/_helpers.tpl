@@ -1,0 +1,82 @@
+{{- define "schedpatch.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "schedpatch.fullname" -}}
+{{- $name := include "schedpatch.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What never changes for a release: a DaemonSet's selector cannot be changed. */}}
+{{- define "schedpatch.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "schedpatch.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end -}}
+
+{{/* By the last two agents are found, whatever the release is called. */}}
+{{- define "schedpatch.podLabels" -}}
+{{ include "schedpatch.selectorLabels" . }}
+app.kubernetes.io/component: agent
+app.kubernetes.io/part-of: schedpatch
+{{- end -}}
+
+{{/* Not for pods: the chart's version in their labels would restart agents for nothing. */}}
+{{- define "schedpatch.labels" -}}
+{{ include "schedpatch.podLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" | quote }}
+{{- end -}}
+
+{{- define "schedpatch.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "schedpatch.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The agent's identity, for bindings. */}}
+{{- define "schedpatch.subjects" -}}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "schedpatch.serviceAccountName" . | quote }}
+    namespace: {{ .Release.Namespace | quote }}
+{{- end -}}
+
+{{- define "schedpatch.image" -}}
+{{- $name := .Values.image.repository -}}
+{{- with .Values.image.registry }}{{ $name = printf "%s/%s" . $name }}{{ end -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" $name .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $name (default .Chart.AppVersion .Values.image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Where the platform has its static pods, as in src/platform. */}}
+{{- define "schedpatch.manifestDir" -}}
+{{- $usual := dict "kubeadm" "/etc/kubernetes/manifests" "rke2" "/var/lib/rancher/rke2/agent/pod-manifests" -}}
+{{- default (get $usual .Values.platform) .Values.manifestDir -}}
+{{- end -}}
+
+{{/* The ConfigMap that says what is wanted. */}}
+{{- define "schedpatch.configMapName" -}}
+{{- default (include "schedpatch.fullname" .) .Values.existingConfigMap -}}
+{{- end -}}
+
+{{/* Refuses what would install and then never become ready. */}}
+{{- define "schedpatch.check" -}}
+{{- $wishes := omit .Values.scheduler "version" | values | compact -}}
+{{- if and .Values.config .Values.existingConfigMap -}}
+{{- fail "config and existingConfigMap are both set: use one of them" -}}
+{{- else if not (or .Values.config .Values.existingConfigMap $wishes) -}}
+{{- fail "nothing is wanted of the scheduler: give your KubeSchedulerConfiguration with --set-file 'config.config\\.yaml=FILE', or set existingConfigMap" -}}
+{{- end -}}
+{{- end -}}
