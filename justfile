@@ -30,7 +30,7 @@ fuzz inputs="1000000" seed="0" sample="10000":
 
 # real kube-schedulers judge what we compose (builds them once per machine: 5 minutes each)
 e2e versions="v1.36.4 v1.30.4":
-    SCHEDPATCH_SCHEDULERS="$(hack/scheduler/build {{ versions }})" \
+    SCHEDPATCH_SCHEDULERS="$(hack/testbed/testbed programs --only kube-scheduler {{ versions }})" \
         cargo test --locked --features real-scheduler --test agreement -- --nocapture
 
 # killed, failing and losing power at every call that changes a file (all pairs with: just crash --all; needs root)

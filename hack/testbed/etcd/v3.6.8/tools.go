@@ -3,4 +3,4 @@
 // Package tools names the command that is built, so that go.mod pins all it needs.
 package tools
 
-import _ "k8s.io/kubernetes/cmd/kube-scheduler"
+import _ "go.etcd.io/etcd/server/v3"

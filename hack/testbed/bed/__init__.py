@@ -1,0 +1,1 @@
+"""A real Kubernetes control plane on one Debian machine: what `testbed` is made of."""

@@ -1,0 +1,174 @@
+"""One control-plane node, from the inside: the first process of its namespaces. Brings it up, then keeps it up."""
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from . import cgroups, containerd, kubeadm, mounts, network
+from .places import Bed, Node, Problem
+from .watch import Watch
+
+STATE = Path("/run/containerd")
+
+
+def main():
+    bed, number, nodes, version = sys.argv[1:5]
+    node = Node(Bed(bed), int(number))
+    write_pid(node)
+    supervisor = os.fork()
+    if supervisor:
+        while os.wait()[0] != supervisor:  # as the first process: collect what others left
+            pass
+        sys.exit("the node's supervisor ended")
+    Supervisor(node, int(nodes), version).run()
+
+
+def write_pid(node):
+    """/proc is still the machine's here, so this is the number that the machine knows us by."""
+    pid = os.readlink("/proc/self")
+    node.root.symlink_to(f"/proc/{pid}/root")
+    new = node.directory / ".pid.new"
+    new.write_text(pid)
+    new.rename(node.directory / "pid")
+
+
+class Supervisor:
+    def __init__(self, node, nodes, version):
+        self.node, self.nodes, self.version = node, nodes, version
+        self.begin = time.monotonic()
+        self.processes = {}
+        self.watch = None
+        self.say = threading.Lock()
+
+    def tell(self, kind, text):
+        line = {"seconds": round(time.monotonic() - self.begin, 1), "kind": kind, "text": text}
+        with self.say, open(self.node.progress, "a") as progress:
+            progress.write(json.dumps(line) + "\n")
+
+    def run(self):
+        try:
+            self.bring_up()
+        except Problem as problem:
+            self.tell("failed", str(problem))
+            while True:
+                time.sleep(3600)  # for whoever wants to look
+        self.keep_up()
+
+    def bring_up(self):
+        node = self.node
+        self.arrange()
+        self.tell("step", "namespaces")
+        containerd.copy_store(self.version, node.directory / "containerd")
+        containerd.configure(node.directory / "containerd.toml", node.directory / "containerd", STATE, self.version)
+        self.start_containerd()
+        containerd.wait(self.processes["containerd"], STATE, node.log / "containerd.log")
+        self.tell("step", "containerd")
+        self.watch = Watch(node, STATE, lambda text: self.tell("warning", text))
+        self.wait_for_turn()
+        config = node.directory / "kubeadm.yaml"
+        config.write_text(kubeadm.config(node, self.version, cgroup_v1=cgroups.hierarchies() != [cgroups.MOUNT]))
+        self.start("kubeadm", kubeadm.command(node, config))
+        self.until(self.kubeadm_done)
+        if node.number > 1:
+            network.serve_locally_from_now_on()
+        node.joined.touch()
+        self.tell("step", "kubeadm")
+        self.until(self.is_ready(f"node/{node.name}"))
+        self.until(self.is_ready(f"pod/kube-scheduler-{node.name}"))
+        self.watch.stop()
+        self.tell("ready", "scheduler Ready")
+
+    def arrange(self):
+        node = self.node
+        socket.sethostname(node.name)
+        mounts.arrange(node)
+        Path("/etc/hostname").write_text(f"{node.name}\n")
+        Path("/etc/machine-id").write_text(hashlib.md5(str(node.directory).encode()).hexdigest() + "\n")
+        network.write_files(node, self.nodes)
+        network.configure(node, self.nodes)
+
+    def start(self, name, command):
+        with open(self.node.log / f"{name}.log", "a") as log:
+            self.processes[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def start_containerd(self):
+        self.start("containerd", ["containerd", "-c", str(self.node.directory / "containerd.toml")])
+
+    def start_kubelet(self):
+        """As its systemd unit would: the arguments are those that kubeadm wrote."""
+        arguments = re.search(r'KUBELET_KUBEADM_ARGS="?(.*?)"?$', Path("/var/lib/kubelet/kubeadm-flags.env").read_text(), re.M)
+        self.start("kubelet", ["kubelet", "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf",
+                               "--kubeconfig=/etc/kubernetes/kubelet.conf", "--config=/var/lib/kubelet/config.yaml",
+                               *shlex.split(arguments[1]), "--v=2"])
+
+    def wait_for_turn(self):
+        """etcd takes new members one at a time."""
+        before = Node(self.node.bed, self.node.number - 1)
+        if self.node.number > 1:
+            self.until(before.joined.exists)
+
+    def kubeadm_done(self):
+        if "kubelet" not in self.processes and all(
+                Path("/var/lib/kubelet", file).exists() for file in ("config.yaml", "kubeadm-flags.env")):
+            self.start_kubelet()
+        status = self.processes["kubeadm"].poll()
+        if status is None:
+            return False
+        del self.processes["kubeadm"]
+        if status:
+            raise Problem(f"kubeadm ended with status {status}; the end of its log:\n{self.tail('kubeadm')}")
+        return True
+
+    def is_ready(self, what):
+        """kubectl waits; when what it waits for is not there yet it ends, and is started again."""
+        waiting = None
+
+        def check():
+            nonlocal waiting
+            if waiting is None:
+                waiting = subprocess.Popen(["kubectl", "-n", "kube-system", "wait", "--for=condition=Ready", what, "--timeout=60s"],
+                                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            status = waiting.poll()
+            if status:
+                waiting = None
+            return status == 0
+        return check
+
+    def until(self, done, seconds=240):
+        """Waits for `done`, and fails as soon as anything that must run ended."""
+        end = time.monotonic() + seconds
+        while not done():
+            for name in ("containerd", "kubelet"):
+                process = self.processes.get(name)
+                if process and process.poll() is not None:
+                    raise Problem(f"{name} ended with status {process.returncode}; the end of its log:\n{self.tail(name)}")
+            if self.watch.failure:
+                raise Problem(self.watch.failure)
+            if time.monotonic() > end:
+                raise Problem(f"not Ready after {seconds} s; the end of the kubelet's log:\n{self.tail('kubelet')}")
+            time.sleep(0.1)
+
+    def tail(self, name):
+        return containerd.tail(self.node.log / f"{name}.log")
+
+    def keep_up(self):
+        """As systemd would from now on: what ends is started again."""
+        restart = {"containerd": self.start_containerd, "kubelet": self.start_kubelet}
+        while True:
+            time.sleep(0.5)
+            for name, start in restart.items():
+                if self.processes[name].poll() is not None:
+                    print(f"{name} ended with status {self.processes[name].returncode}: starting it again", flush=True)
+                    start()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Where things are: the cache of programs, the directory of beds, a bed and its nodes."""
+
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent
+CHECKOUT = HERE.parent.parent
+NEWEST = "v1.36.4"
+MARK = "SCHEDPATCH_BED_DIRECTORY"  # in the environment of every process of a bed: how `down` finds them all
+
+
+class Problem(Exception):
+    """What a person must know to go on; printed without a traceback."""
+
+
+def say(text):
+    print(f"testbed: {text}", file=sys.stderr, flush=True)
+
+
+def cache():
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(os.environ.get("SCHEDPATCH_TOOLS") or f"{home}/schedpatch/tools").absolute()
+
+
+def beds_directory():
+    return Path(os.environ.get("SCHEDPATCH_BEDS") or "/var/lib/schedpatch-testbed").absolute()
+
+
+def versions():
+    """Kubernetes versions that have a module here, newest first."""
+    names = [entry.name for entry in (HERE / "kubernetes").iterdir()]
+    return sorted(names, key=lambda name: [int(n) for n in name[1:].split(".")], reverse=True)
+
+
+def minor(version):
+    return int(version.split(".")[1])
+
+
+@dataclass(frozen=True)
+class Bed:
+    name: str
+
+    def __post_init__(self):
+        if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?", self.name):
+            raise Problem(f"{self.name!r} is no name for a bed: 1 to 20 of a-z, 0-9 and '-'")
+
+    @property
+    def directory(self):
+        return beds_directory() / self.name
+
+    @property
+    def record(self):
+        """What was asked for (version, nodes, systemd); written last, once all of the bed is Ready."""
+        return self.directory / "bed.json"
+
+    @property
+    def cgroup(self):
+        return f"schedpatch-testbed/{self.name}"
+
+    def nodes(self):
+        if not self.directory.is_dir():
+            return []
+        return [Node(self, int(d.name[2:])) for d in sorted(self.directory.glob("cp[1-3]"))]
+
+    def node(self, name):
+        for node in self.nodes():
+            if node.name == name:
+                return node
+        there = ", ".join(n.name for n in self.nodes()) or "none: testbed up"
+        raise Problem(f"bed {self.name} has no node {name!r} (there: {there})")
+
+
+@dataclass(frozen=True)
+class Node:
+    bed: Bed
+    number: int
+
+    @property
+    def name(self):
+        return f"cp{self.number}"
+
+    @property
+    def directory(self):
+        return self.bed.directory / self.name
+
+    @property
+    def log(self):
+        """The node's /var/log, and beside it what its own processes say."""
+        return self.directory / "log"
+
+    @property
+    def progress(self):
+        return self.directory / "progress"
+
+    @property
+    def joined(self):
+        """There once kubeadm is done on this node: the next one may join."""
+        return self.directory / "joined"
+
+    @property
+    def address(self):
+        return f"10.99.0.{self.number}"
+
+    @property
+    def cgroup(self):
+        return f"{self.bed.cgroup}/{self.name}"
+
+    @property
+    def root(self):
+        """The node's file system as seen from the machine: a link into /proc, made by the node itself."""
+        return self.directory / "root"
+
+    def pid(self):
+        """The machine's number for the node's first process, or None when the node does not run."""
+        try:
+            pid = int((self.directory / "pid").read_text())
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+        except (OSError, ValueError):
+            return None
+        return pid if f"{MARK}={self.bed.directory}".encode() in environment.split(b"\0") else None
