@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -41,13 +42,24 @@ def ctr(state, *arguments):
     return ["ctr", "--address", f"{state}/containerd.sock", "--namespace", NAMESPACE, *map(str, arguments)]
 
 
-def wait(process, state, log, environment=None, seconds=30):
-    """Until containerd answers; a containerd that ended is a Problem at once."""
+def wait(process, state, log, seconds=30):
+    """Until containerd answers; one that ended is a Problem at once."""
     end = time.monotonic() + seconds
-    while subprocess.run(ctr(state, "version"), env=environment, capture_output=True, check=False).returncode:
-        if process.poll() is not None or time.monotonic() > end:
-            raise Problem(f"containerd {'ended' if process.poll() is not None else 'does not answer'}:\n{tail(log)}")
-        time.sleep(0.05)
+    while not listens(f"{state}/containerd.sock"):
+        if process.poll() is not None:
+            raise Problem(f"containerd ended with status {process.returncode}; the end of its log:\n{tail(log)}")
+        if time.monotonic() > end:
+            raise Problem(f"containerd does not answer after {seconds} s; the end of its log:\n{tail(log)}")
+        time.sleep(0.02)
+
+
+def listens(address):
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(address)
+            return True
+        except OSError:
+            return False
 
 
 def tail(log, lines=15):
@@ -99,7 +111,7 @@ def prepare_store(version, environment):
             process = subprocess.Popen(["unshare", "--mount", "containerd", "-c", f"{work}/config.toml"],
                                        env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         try:
-            wait(process, state, log, environment)
+            wait(process, state, log)
             for name, inside in image_contents(version).items():
                 archive = Path(work, f"{name}.tar")
                 images.write(archive, names[name], [inside], {inside: home / name})

@@ -19,23 +19,40 @@ def down(bed):
     return say(f"bed {bed.name} is gone after {time.monotonic() - begin:.1f} s")
 
 
-def remove(bed, seconds=10):
-    end = time.monotonic() + seconds
-    while found := processes(bed):
-        for pid in found:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        if time.monotonic() > end:
-            raise Problem(f"processes of bed {bed.name} do not end: {found}")
-        time.sleep(0.02)
+def remove(bed):
+    kill(bed)
     cgroups.remove(bed.cgroup)
     cgroups.remove_if_empty(Path(bed.cgroup).parent)
-    shutil.rmtree(bed.directory, ignore_errors=False) if bed.directory.exists() else None
+    if bed.directory.exists():
+        shutil.rmtree(bed.directory)
     lock.remove_if_empty(bed.directory.parent)
     if left := leftovers(bed):
         raise Problem(f"bed {bed.name} left behind:\n" + "\n".join(left))
+
+
+def kill(bed, seconds=10):
+    """Until all have ended, and those who started them have taken note: a namespace lives as long as its last zombie."""
+    end, killed = time.monotonic() + seconds, set()
+    while found := processes(bed) + [pid for pid in killed if Path(f"/proc/{pid}").exists()]:
+        for pid in set(found) - killed:
+            try:
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+            except ProcessLookupError:
+                pass
+        if time.monotonic() > end:
+            raise Problem(f"processes of bed {bed.name} do not end: {', '.join(map(command_line, found))}")
+        reap()
+        time.sleep(0.02)
+
+
+def reap():
+    """Processes that this very command started."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
 
 
 def processes(bed):

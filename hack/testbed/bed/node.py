@@ -14,7 +14,7 @@ from pathlib import Path
 
 from . import cgroups, containerd, kubeadm, mounts, network
 from .places import Bed, Node, Problem
-from .watch import Watch
+from .watch import CONTROL_PLANE, Watch
 
 STATE = Path("/run/containerd")
 
@@ -66,7 +66,6 @@ class Supervisor:
         node = self.node
         self.arrange()
         self.tell("step", "namespaces")
-        containerd.copy_store(self.version, node.directory / "containerd")
         containerd.configure(node.directory / "containerd.toml", node.directory / "containerd", STATE, self.version)
         self.start_containerd()
         containerd.wait(self.processes["containerd"], STATE, node.log / "containerd.log")
@@ -81,10 +80,12 @@ class Supervisor:
             network.serve_locally_from_now_on()
         node.joined.touch()
         self.tell("step", "kubeadm")
-        self.until(self.is_ready(f"node/{node.name}"))
-        self.until(self.is_ready(f"pod/kube-scheduler-{node.name}"))
+        self.until(self.are_ready(f"node/{node.name}"))
+        self.until(self.are_ready(f"pod/kube-scheduler-{node.name}"))
+        self.tell("step", "scheduler Ready")
+        self.until(self.are_ready(*(f"pod/{name}-{node.name}" for name in CONTROL_PLANE)))
         self.watch.stop()
-        self.tell("ready", "scheduler Ready")
+        self.tell("ready", "all Ready")
 
     def arrange(self):
         node = self.node
@@ -127,14 +128,14 @@ class Supervisor:
             raise Problem(f"kubeadm ended with status {status}; the end of its log:\n{self.tail('kubeadm')}")
         return True
 
-    def is_ready(self, what):
-        """kubectl waits; when what it waits for is not there yet it ends, and is started again."""
+    def are_ready(self, *what):
+        """kubectl waits; when something is not there yet it ends, and is started again."""
         waiting = None
 
         def check():
             nonlocal waiting
             if waiting is None:
-                waiting = subprocess.Popen(["kubectl", "-n", "kube-system", "wait", "--for=condition=Ready", what, "--timeout=60s"],
+                waiting = subprocess.Popen(["kubectl", "-n", "kube-system", "wait", "--for=condition=Ready", *what, "--timeout=60s"],
                                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             status = waiting.poll()
             if status:

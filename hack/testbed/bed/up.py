@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from . import cgroups, down, lock, network, setup
+from . import cgroups, containerd, down, lock, network, setup
 from .places import HERE, Node, Problem, say
 
 
@@ -60,6 +60,7 @@ def start(bed, nodes, version, systemd):
         node.log.mkdir(parents=True)
         node.progress.touch()
         cgroups.make(node.cgroup)
+        containerd.copy_store(version, node.directory / "containerd")  # here: no link goes from one mount to another
         running[node] = start_node(node, nodes, version)
         network.plug_in(bridge, node, wait_for_pid(node, running[node]))
     follow(running)
