@@ -25,7 +25,6 @@ def make(path):
                 if hierarchy.name == "cpuset" and not (child / file).read_text().strip():
                     (child / file).write_text((place / file).read_text())
             place = child
-        enable_controllers(place)
 
 
 def enable_controllers(place):

@@ -33,8 +33,8 @@ state = "{state}"
 """
 
 
-def configure(file, root, state, version):
-    file.write_text(CONFIG.format(root=root, state=state, pause=programs.image_names(version)[PAUSE],
+def configure(file, root, state, pause):
+    file.write_text(CONFIG.format(root=root, state=state, pause=pause,
                                   cni=packages.home("containernetworking-plugins") / "usr/lib/cni"))
 
 
@@ -78,9 +78,14 @@ def store(version):
 def recipe(version):
     """What the store was made of; another recipe means another store."""
     files = {name: programs.home(version) / name for name in image_contents(version)}
-    files |= {"containerd": packages.home("containerd") / "usr/bin/containerd", "pause.c": HERE / "pause.c"}
+    files |= {"containerd": packages.home("containerd") / "usr/bin/containerd"}
     stats = {name: os.stat(file) for name, file in files.items() if name != PAUSE}
-    return json.dumps({name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()}, indent=1)
+    made_of = {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()}
+    return json.dumps({**made_of, PAUSE: (HERE / "pause.c").read_text()}, indent=1)
+
+
+def pause_name(version):
+    return (store(version) / "pause-name").read_text()
 
 
 def image_contents(version):
@@ -105,7 +110,7 @@ def prepare_store(version, environment):
     names = programs.image_names(version)
     with tempfile.TemporaryDirectory(dir=home, prefix=".images-") as work:
         root, state, log = Path(work, "store"), Path(work, "state"), Path(work, "containerd.log")
-        configure(Path(work, "config.toml"), root, state, version)
+        configure(Path(work, "config.toml"), root, state, names[PAUSE])
         with open(log, "w") as output:
             # Its own mount namespace: what it mounts while unpacking is gone with it.
             process = subprocess.Popen(["unshare", "--mount", "containerd", "-c", f"{work}/config.toml"],
@@ -120,6 +125,7 @@ def prepare_store(version, environment):
         finally:
             process.terminate()
             process.wait()
+        (root / "pause-name").write_text(names[PAUSE])
         (root / "recipe.json").write_text(recipe(version))
         shutil.rmtree(store(version), ignore_errors=True)
         root.rename(store(version))

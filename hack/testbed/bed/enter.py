@@ -21,19 +21,18 @@ def command(node, arguments, directory=None):
         raise Problem(f"{node.name} of bed {node.bed.name} does not run: testbed up --name {node.bed.name}")
     variables = setup.environment(version(node.bed), node.bed)
     variables |= {name: os.environ[name] for name in ("TERM", "COLUMNS", "LINES") if name in os.environ}
-    enter = ["nsenter", "-t", str(pid), "--mount", "--pid", "--net", "--uts", "--ipc"]
+    enter = ["nsenter", "-t", str(pid), "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup"]
     if directory and Path(f"/proc/{pid}/root{directory}").is_dir():
         return [*enter, "env", "-i", f"--chdir={directory}", *(f"{k}={v}" for k, v in variables.items()), *arguments]
     return [*enter, "env", "-i", *(f"{k}={v}" for k, v in variables.items()), *arguments]
 
 
 def version(bed):
-    """Also of a bed that is coming up: what its nodes were started with."""
+    """Also of a bed that is coming up, or failed to."""
     if bed.record.exists():
         return json.loads(bed.record.read_text())["version"]
-    for node in bed.nodes():
-        if pid := node.pid():
-            return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[-2].decode()
+    if (bed.directory / "version").exists():
+        return (bed.directory / "version").read_text()
     raise Problem(f"bed {bed.name} is not up: testbed up --name {bed.name}")
 
 

@@ -16,11 +16,11 @@ def command(node, config):
     return ["kubeadm", "join", "--skip-phases=preflight", "--config", str(config)]
 
 
-def config(node, version, cgroup_v1):
-    return (first if node.number == 1 else other)(node, version, cgroup_v1)
+def config(node, version, cgroup_v1, cgroup):
+    return first(node, version, cgroup_v1, cgroup) if node.number == 1 else other(node, version, cgroup)
 
 
-def first(node, version, cgroup_v1):
+def first(node, version, cgroup_v1, cgroup):
     return f"""\
 apiVersion: kubeadm.k8s.io/{api(version)}
 kind: InitConfiguration
@@ -28,7 +28,7 @@ bootstrapTokens:
 - {{token: {TOKEN}, ttl: 24h0m0s, groups: ["system:bootstrappers:kubeadm:default-node-token"], usages: [signing, authentication]}}
 certificateKey: {CERTIFICATE_KEY}
 localAPIEndpoint: {{advertiseAddress: {node.address}, bindPort: 443}}
-{registration(node, version)}
+{registration(node, version, cgroup)}
 ---
 apiVersion: kubeadm.k8s.io/{api(version)}
 kind: ClusterConfiguration
@@ -40,7 +40,7 @@ networking: {{serviceSubnet: {network.SERVICES}}}
 {kubelet(version, cgroup_v1)}"""
 
 
-def other(node, version, _cgroup_v1):
+def other(node, version, cgroup):
     return f"""\
 apiVersion: kubeadm.k8s.io/{api(version)}
 kind: JoinConfiguration
@@ -49,7 +49,7 @@ discovery:
 controlPlane:
   certificateKey: {CERTIFICATE_KEY}
   localAPIEndpoint: {{advertiseAddress: {node.address}, bindPort: 443}}
-{registration(node, version)}
+{registration(node, version, cgroup)}
 """
 
 
@@ -57,8 +57,8 @@ def api(version):
     return "v1beta4" if minor(version) >= 31 else "v1beta3"
 
 
-def registration(node, version):
-    arguments = {"node-ip": node.address, "cgroup-root": f"/{node.cgroup}"}
+def registration(node, version, cgroup):
+    arguments = {"node-ip": node.address, "cgroup-root": cgroup}
     if minor(version) >= 31:
         extra = "[" + ", ".join(f"{{name: {k}, value: {v}}}" for k, v in arguments.items()) + "]"
     else:

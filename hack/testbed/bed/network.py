@@ -20,14 +20,17 @@ def pods(number):
 
 
 def start_bridge(bed):
-    """A process that holds the bridge's namespace; returns its pid."""
+    return hold(bed, "ip link set lo up && ip link add br0 type bridge && ip link set br0 up")
+
+
+def hold(bed, preparation="true"):
+    """A process that holds a new network namespace; returns its pid."""
     holder = subprocess.Popen(
-        ["unshare", "--net", "sh", "-c", "ip link set lo up && ip link add br0 type bridge && ip link set br0 up && "
-         "echo up && exec sleep infinity"],
+        ["unshare", "--net", "sh", "-c", f"{preparation} && echo up && exec sleep infinity"],
         env={**os.environ, MARK: str(bed.directory)}, start_new_session=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if holder.stdout.readline() != "up\n":
-        raise Problem(f"no bridge for the bed: {holder.stderr.read().strip()}")
+        raise Problem(f"no network for bed {bed.name}: {holder.stderr.read().strip()}")
     return holder.pid
 
 

@@ -1,6 +1,5 @@
 """One control-plane node, from the inside: the first process of its namespaces. Brings it up, then keeps it up."""
 
-import hashlib
 import json
 import os
 import re
@@ -12,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from . import cgroups, containerd, kubeadm, mounts, network
+from . import cgroups, containerd, kubeadm, mounts, network, systemd
 from .places import Bed, Node, Problem
 from .watch import CONTROL_PLANE, Watch
 
@@ -20,29 +19,26 @@ STATE = Path("/run/containerd")
 
 
 def main():
-    bed, number, nodes, version = sys.argv[1:5]
+    bed, number, nodes, version, *booted = sys.argv[1:]
     node = Node(Bed(bed), int(number))
-    write_pid(node)
+    if not booted:
+        node.write_pid(os.readlink("/proc/self"))  # still the machine's /proc: the number that it knows us by
+        collect_orphans()
+    Supervisor(node, int(nodes), version, booted).run()
+
+
+def collect_orphans():
+    """The first process of the namespaces does nothing else; its child returns from here."""
     supervisor = os.fork()
     if supervisor:
-        while os.wait()[0] != supervisor:  # as the first process: collect what others left
+        while os.wait()[0] != supervisor:
             pass
         sys.exit("the node's supervisor ended")
-    Supervisor(node, int(nodes), version).run()
-
-
-def write_pid(node):
-    """/proc is still the machine's here, so this is the number that the machine knows us by."""
-    pid = os.readlink("/proc/self")
-    node.root.symlink_to(f"/proc/{pid}/root")
-    new = node.directory / ".pid.new"
-    new.write_text(pid)
-    new.rename(node.directory / "pid")
 
 
 class Supervisor:
-    def __init__(self, node, nodes, version):
-        self.node, self.nodes, self.version = node, nodes, version
+    def __init__(self, node, nodes, version, booted):
+        self.node, self.nodes, self.version, self.booted = node, nodes, version, booted
         self.begin = time.monotonic()
         self.processes = {}
         self.watch = None
@@ -65,15 +61,18 @@ class Supervisor:
     def bring_up(self):
         node = self.node
         self.arrange()
-        self.tell("step", "namespaces")
-        containerd.configure(node.directory / "containerd.toml", node.directory / "containerd", STATE, self.version)
+        self.tell("step", "systemd" if self.booted else "namespaces")
+        containerd.configure(node.directory / "containerd.toml", node.directory / "containerd", STATE,
+                             containerd.pause_name(self.version))
         self.start_containerd()
         containerd.wait(self.processes["containerd"], STATE, node.log / "containerd.log")
         self.tell("step", "containerd")
         self.watch = Watch(node, STATE, lambda text: self.tell("warning", text))
         self.wait_for_turn()
         config = node.directory / "kubeadm.yaml"
-        config.write_text(kubeadm.config(node, self.version, cgroup_v1=cgroups.hierarchies() != [cgroups.MOUNT]))
+        config.write_text(kubeadm.config(
+            node, self.version, cgroup_v1=cgroups.hierarchies() != [cgroups.MOUNT],
+            cgroup="/" if self.booted else f"/{node.cgroup}"))
         self.start("kubeadm", kubeadm.command(node, config))
         self.until(self.kubeadm_done)
         if node.number > 1:
@@ -89,10 +88,13 @@ class Supervisor:
 
     def arrange(self):
         node = self.node
-        socket.sethostname(node.name)
-        mounts.arrange(node)
+        if self.booted:
+            systemd.arrange()
+        else:
+            socket.sethostname(node.name)
+            mounts.arrange(node)
         Path("/etc/hostname").write_text(f"{node.name}\n")
-        Path("/etc/machine-id").write_text(hashlib.md5(str(node.directory).encode()).hexdigest() + "\n")
+        Path("/etc/machine-id").write_text(f"{node.machine_id}\n")
         network.write_files(node, self.nodes)
         network.configure(node, self.nodes)
 

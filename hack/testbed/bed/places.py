@@ -1,5 +1,6 @@
 """Where things are: the cache of programs, the directory of beds, a bed and its nodes."""
 
+import hashlib
 import os
 import re
 import sys
@@ -112,6 +113,16 @@ class Node:
     def root(self):
         """The node's file system as seen from the machine: a link into /proc, made by the node itself."""
         return self.directory / "root"
+
+    @property
+    def machine_id(self):
+        return hashlib.sha256(str(self.directory).encode()).hexdigest()[:32]
+
+    def write_pid(self, pid):
+        self.root.symlink_to(f"/proc/{pid}/root")
+        new = self.directory / ".pid.new"
+        new.write_text(f"{pid}\n")
+        new.rename(self.directory / "pid")
 
     def pid(self):
         """The machine's number for the node's first process, or None when the node does not run."""

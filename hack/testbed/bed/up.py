@@ -1,13 +1,13 @@
 """`up`: from nothing to Ready, or to a report of what failed and a clean machine."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 
 from . import cgroups, containerd, down, lock, network, setup
+from . import systemd as booted
 from .places import HERE, Node, Problem, say
 
 
@@ -52,7 +52,9 @@ def described(record):
 
 
 def start(bed, nodes, version, systemd):
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    (bed.directory / "version").write_text(version)
     bridge = network.start_bridge(bed)
     running = {}
     for number in range(1, nodes + 1):
@@ -61,8 +63,14 @@ def start(bed, nodes, version, systemd):
         node.progress.touch()
         cgroups.make(node.cgroup)
         containerd.copy_store(version, node.directory / "containerd")  # here: no link goes from one mount to another
-        running[node] = start_node(node, nodes, version)
-        network.plug_in(bridge, node, wait_for_pid(node, running[node]))
+        if systemd:
+            holder = network.hold(bed)
+            network.plug_in(bridge, node, holder)
+            running[node] = booted.start(node, nodes, version, holder)
+            booted.wait_for_pid(node, running[node])
+        else:
+            running[node] = start_node(node, nodes, version)
+            network.plug_in(bridge, node, wait_for_pid(node, running[node]))
     follow(running)
 
 
