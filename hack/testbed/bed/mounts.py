@@ -20,7 +20,8 @@ TUNABLES = {
 
 
 def mount(*arguments):
-    result = subprocess.run(["mount", *map(str, arguments)], capture_output=True, text=True, check=False)
+    # Without -n it would note some of them in the machine's /run.
+    result = subprocess.run(["mount", "-n", *map(str, arguments)], capture_output=True, text=True, check=False)
     if result.returncode:
         raise Problem(f"mount {' '.join(map(str, arguments))}: {result.stderr.strip()}")
 
@@ -46,7 +47,7 @@ def arrange(node):
     for directory, held in live.items():
         directory.mkdir(parents=True, exist_ok=True)
         mount("--move", held, directory)
-    subprocess.run(["umount", "/mnt"], check=True)
+    subprocess.run(["umount", "-n", "/mnt"], check=True)
     finish(node)
 
 

@@ -11,6 +11,7 @@ from . import cgroups, mounts, packages, setup
 from .places import CHECKOUT, HERE, MARK, Problem, beds_directory, cache
 
 UNIT = "schedpatch-node.service"
+ROOT = "/run/node"
 # Of the machine's configuration, what would start its services in the node; all of it is hidden.
 HIDDEN = ("etc/systemd/system", "etc/init.d", *(f"etc/rc{level}.d" for level in "S0123456"))
 # Units that would change what is the machine's (its /tmp, its kernel), or wait for what never comes in a node.
@@ -58,14 +59,14 @@ def start(node, nodes, version, holder):
 
 def launcher(upper, work):
     """Mounts that nobody else sees; all that follows is in the node's cgroup, which the node takes for its root."""
-    return (f"mount -t overlay overlay -o lowerdir=/,upperdir={upper},workdir={work},volatile /mnt; "
-            "mount -t tmpfs tmpfs /run; "  # nspawn leaves directories in it
+    return (f"mount -n -t tmpfs tmpfs /run; mkdir {ROOT}; "  # nspawn leaves locks and directories in it
+            f"mount -n -t overlay overlay -o lowerdir=/,upperdir={upper},workdir={work},volatile {ROOT}; "
             'for place in $CGROUPS; do echo 0 > "$place/cgroup.procs"; done; exec "$@"')
 
 
 def nspawn(node, holder):
     live = [CHECKOUT, cache(), node.bed.directory, *(Path(p) for p in ("/tmp", "/root", "/home") if Path(p).is_dir())]
-    return [str(packages.home("systemd-container") / "usr/bin/systemd-nspawn"), "--quiet", "--boot", "--directory=/mnt",
+    return [str(packages.home("systemd-container") / "usr/bin/systemd-nspawn"), "--quiet", "--boot", f"--directory={ROOT}",
             f"--machine={node.name}", f"--hostname={node.name}", "--register=no", "--keep-unit", "--console=pipe",
             "--resolv-conf=off", "--timezone=off", "--capability=all", "--link-journal=no",
             "--system-call-filter=add_key keyctl request_key bpf perf_event_open",
