@@ -14,10 +14,16 @@ from .places import HERE, Problem, say
 
 NAMESPACE = "k8s.io"
 PAUSE = "pause"
+# The images that a node needs, and where its program is in each.
+CONTENTS = {
+    name: f"/usr/local/bin/{name}" for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
+}
+CONTENTS[PAUSE] = "/pause"
 CONFIG = """\
 version = 2
 root = "{root}"
 state = "{state}"
+disabled_plugins = ["io.containerd.internal.v1.opt"]  # it would make a directory in the machine's /opt
 [grpc]
   address = "{state}/containerd.sock"
 [plugins."io.containerd.grpc.v1.cri"]
@@ -34,8 +40,11 @@ state = "{state}"
 
 
 def configure(file, root, state, pause):
-    file.write_text(CONFIG.format(root=root, state=state, pause=pause,
-                                  cni=packages.home("containernetworking-plugins") / "usr/lib/cni"))
+    file.write_text(
+        CONFIG.format(
+            root=root, state=state, pause=pause, cni=packages.home("containernetworking-plugins") / "usr/lib/cni"
+        )
+    )
 
 
 def ctr(state, *arguments):
@@ -71,27 +80,20 @@ def tail(log, lines=15):
 
 # The prepared store. Importing takes seconds per node; linking files that never change takes none.
 
+
 def store(version):
     return programs.home(version) / "images"
 
 
 def recipe(version):
     """What the store was made of; another recipe means another store."""
-    files = {name: programs.home(version) / name for name in image_contents(version)}
-    files |= {"containerd": packages.home("containerd") / "usr/bin/containerd"}
-    stats = {name: os.stat(file) for name, file in files.items() if name != PAUSE}
+    stats = {name: os.stat(programs.home(version) / name) for name in CONTENTS if name != PAUSE}
     made_of = {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()}
     return json.dumps({**made_of, PAUSE: (HERE / "pause.c").read_text()}, indent=1)
 
 
 def pause_name(version):
     return (store(version) / "pause-name").read_text()
-
-
-def image_contents(version):
-    """Short name of each image that a node needs: where its program is in it."""
-    names = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
-    return {**{name: f"/usr/local/bin/{name}" for name in names}, PAUSE: "/pause"}
 
 
 def store_is_current(version):
@@ -108,16 +110,22 @@ def prepare_store(version, environment):
     home = programs.home(version)
     packages.run(["gcc", "-static", "-Os", "-s", "-o", str(home / PAUSE), str(HERE / "pause.c")])
     names = programs.image_names(version)
-    with tempfile.TemporaryDirectory(dir=home, prefix=".images-") as work:
-        root, state, log = Path(work, "store"), Path(work, "state"), Path(work, "containerd.log")
+    # The state is elsewhere, since the path of a socket must be short.
+    with tempfile.TemporaryDirectory(dir=home, prefix=".images-") as work, tempfile.TemporaryDirectory() as state:
+        root, log = Path(work, "store"), Path(work, "containerd.log")
         configure(Path(work, "config.toml"), root, state, names[PAUSE])
         with open(log, "w") as output:
             # Its own mount namespace: what it mounts while unpacking is gone with it.
-            process = subprocess.Popen(["unshare", "--mount", "containerd", "-c", f"{work}/config.toml"],
-                                       env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            process = subprocess.Popen(
+                ["unshare", "--mount", "containerd", "-c", f"{work}/config.toml"],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
         try:
             wait(process, state, log)
-            for name, inside in image_contents(version).items():
+            for name, inside in CONTENTS.items():
                 archive = Path(work, f"{name}.tar")
                 images.write(archive, names[name], [inside], {inside: home / name})
                 packages.run(ctr(state, "images", "import", archive), env=environment)
@@ -132,7 +140,8 @@ def prepare_store(version, environment):
 
 
 def copy_store(version, root):
-    """A node's own store: databases are copied, the rest, which nobody changes, is linked where the disk is the same."""
+    """A node's own store: databases are copied, the rest, which nobody changes, is linked if the disk is the same."""
+
     def link(source, target):
         if not source.endswith(".db"):
             try:

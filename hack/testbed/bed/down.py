@@ -31,7 +31,7 @@ def remove(bed):
 
 
 def kill(bed, seconds=10):
-    """Until all have ended, and those who started them have taken note: a namespace lives as long as its last zombie."""
+    """Until all have ended and their parents have taken note: a namespace lives as long as its last zombie."""
     end, killed = time.monotonic() + seconds, set()
     while found := processes(bed) + [pid for pid in killed if Path(f"/proc/{pid}").exists()]:
         for pid in set(found) - killed:
@@ -73,8 +73,11 @@ def leftovers(bed):
     """What `down` must not leave, in words; empty when all is clean."""
     left = [f"process {pid}: {command_line(pid)}" for pid in processes(bed)]
     left += [f"cgroup {place}" for place in cgroups.directories(bed.cgroup)]
-    left += [f"mount {line.split()[4]}" for line in Path("/proc/self/mountinfo").read_text().splitlines()
-             if f"{bed.directory}/" in line]
+    left += [
+        f"mount {line.split()[4]}"
+        for line in Path("/proc/self/mountinfo").read_text().splitlines()
+        if f"{bed.directory}/" in line
+    ]
     if bed.directory.exists() and any(bed.directory.iterdir()):
         left.append(f"directory {bed.directory}")
     return left

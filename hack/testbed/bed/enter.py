@@ -22,9 +22,9 @@ def command(node, arguments, directory=None):
     variables = setup.environment(version(node.bed), node.bed)
     variables |= {name: os.environ[name] for name in ("TERM", "COLUMNS", "LINES") if name in os.environ}
     enter = ["nsenter", "-t", str(pid), "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup"]
-    if directory and Path(f"/proc/{pid}/root{directory}").is_dir():
-        return [*enter, "env", "-i", f"--chdir={directory}", *(f"{k}={v}" for k, v in variables.items()), *arguments]
-    return [*enter, "env", "-i", *(f"{k}={v}" for k, v in variables.items()), *arguments]
+    end_with_caller = ["setpriv", "--pdeathsig", "KILL"]
+    change = [f"--chdir={directory}"] if directory and Path(f"/proc/{pid}/root{directory}").is_dir() else []
+    return [*enter, *end_with_caller, "env", "-i", *change, *(f"{k}={v}" for k, v in variables.items()), *arguments]
 
 
 def version(bed):
@@ -58,7 +58,9 @@ def load(bed, archive):
     for node in bed.nodes():
         line = command(node, containerd.ctr("/run/containerd", "images", "import", "-"))
         with open(archive, "rb") as data:
-            running[node] = subprocess.Popen(line, stdin=data, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            running[node] = subprocess.Popen(
+                line, stdin=data, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
     for node, process in running.items():
         output = process.communicate()[0].strip()
         if process.returncode:
@@ -130,9 +132,24 @@ def node_status(node):
         return "does not run", False
     template = "{range .items[*]}{.metadata.name}={.status.containerStatuses[0].ready} {end}"
     shown = subprocess.run(
-        command(node, ["kubectl", "-n", "kube-system", "get", "pods", "--request-timeout=5s",
-                       f"--field-selector=spec.nodeName={node.name}", "-o", f"jsonpath={template}"]),
-        capture_output=True, text=True, check=False)
+        command(
+            node,
+            [
+                "kubectl",
+                "-n",
+                "kube-system",
+                "get",
+                "pods",
+                "--request-timeout=5s",
+                f"--field-selector=spec.nodeName={node.name}",
+                "-o",
+                f"jsonpath={template}",
+            ],
+        ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if shown.returncode:
         return f"runs, but its API server does not answer: {shown.stderr.strip().splitlines()[-1]}", False
     ready = dict(pair.split("=") for pair in shown.stdout.split() if pair.count("=") == 1)

@@ -15,24 +15,34 @@ ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), p
 
 
 def write(archive, name, entrypoint, files):
-    """Writes `archive` with the image `name`; `files` maps each path in the image to the file or directory it is made of."""
+    """Writes `archive` with the image `name`; `files` maps each path in it to the file or directory it is made of."""
     name = full_name(name)
     work = Path(archive).with_name(f".{Path(archive).name}.layer")
     try:
         write_layer(work, files)
         digest = file_digest(work)
-        config = encode({
-            "architecture": ARCHITECTURE, "os": "linux",
-            "config": {"Entrypoint": entrypoint, "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"]},
-            "rootfs": {"type": "layers", "diff_ids": [digest]}})
-        manifest = encode({
-            "schemaVersion": 2, "mediaType": f"{MEDIA}.manifest.v1+json",
-            "config": described(config, f"{MEDIA}.config.v1+json"),
-            "layers": [{"mediaType": f"{MEDIA}.layer.v1.tar", "digest": digest, "size": work.stat().st_size}]})
+        config = encode(
+            {
+                "architecture": ARCHITECTURE,
+                "os": "linux",
+                "config": {"Entrypoint": entrypoint, "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"]},
+                "rootfs": {"type": "layers", "diff_ids": [digest]},
+            }
+        )
+        manifest = encode(
+            {
+                "schemaVersion": 2,
+                "mediaType": f"{MEDIA}.manifest.v1+json",
+                "config": described(config, f"{MEDIA}.config.v1+json"),
+                "layers": [{"mediaType": f"{MEDIA}.layer.v1.tar", "digest": digest, "size": work.stat().st_size}],
+            }
+        )
         entry = described(manifest, f"{MEDIA}.manifest.v1+json")
         entry["platform"] = {"architecture": ARCHITECTURE, "os": "linux"}
-        entry["annotations"] = {"io.containerd.image.name": name,
-                                "org.opencontainers.image.ref.name": name.rsplit(":", 1)[1]}
+        entry["annotations"] = {
+            "io.containerd.image.name": name,
+            "org.opencontainers.image.ref.name": name.rsplit(":", 1)[1],
+        }
         index = encode({"schemaVersion": 2, "mediaType": f"{MEDIA}.index.v1+json", "manifests": [entry]})
         new = Path(archive).with_name(f".{Path(archive).name}.new")
         with tarfile.open(new, "w") as out:
@@ -72,8 +82,7 @@ def write_layer(layer, files):
 
 def flattened(files):
     flat = {}
-    for inside, source in files.items():
-        source = Path(source)
+    for inside, source in ((inside, Path(source)) for inside, source in files.items()):
         if source.is_dir():
             flat |= {f"{inside}/{f.relative_to(source)}": f for f in source.rglob("*") if f.is_file()}
         elif source.is_file():

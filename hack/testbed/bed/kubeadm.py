@@ -25,7 +25,10 @@ def first(node, version, cgroup_v1, cgroup):
 apiVersion: kubeadm.k8s.io/{api(version)}
 kind: InitConfiguration
 bootstrapTokens:
-- {{token: {TOKEN}, ttl: 24h0m0s, groups: ["system:bootstrappers:kubeadm:default-node-token"], usages: [signing, authentication]}}
+- token: {TOKEN}
+  ttl: 24h0m0s
+  groups: ["system:bootstrappers:kubeadm:default-node-token"]
+  usages: [signing, authentication]
 certificateKey: {CERTIFICATE_KEY}
 localAPIEndpoint: {{advertiseAddress: {node.address}, bindPort: 443}}
 {registration(node, version, cgroup)}

@@ -16,7 +16,9 @@ def held(bed):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(handle)
-            raise Problem(f"bed {bed.name} is busy: another testbed command works on it; wait for it, or end it") from None
+            raise Problem(
+                f"bed {bed.name} is busy: another testbed command works on it; wait for it, or end it"
+            ) from None
         if is_still(bed.directory, handle):
             break
         os.close(handle)  # a `down` removed it in between

@@ -40,10 +40,19 @@ def arrange(node):
             work.mkdir(parents=True, exist_ok=True)
             upper.chmod(0o755)
             try:
-                mount("-t", "overlay", "overlay", "-o", f"lowerdir={place},upperdir={upper},workdir={work},volatile", place)
+                mount(
+                    "-t",
+                    "overlay",
+                    "overlay",
+                    "-o",
+                    f"lowerdir={place},upperdir={upper},workdir={work},volatile",
+                    place,
+                )
             except Problem as problem:
-                raise Problem(f"{problem}\n{beds_directory()} must be on a file system that can carry an overlay's "
-                              "upper layer (ext4, xfs, btrfs, tmpfs): choose another with SCHEDPATCH_BEDS") from None
+                raise Problem(
+                    f"{problem}\n{beds_directory()} must be on a file system that can carry an overlay's "
+                    "upper layer (ext4, xfs, btrfs, tmpfs): choose another with SCHEDPATCH_BEDS"
+                ) from None
     for directory, held in live.items():
         directory.mkdir(parents=True, exist_ok=True)
         mount("--move", held, directory)

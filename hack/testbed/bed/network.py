@@ -27,8 +27,13 @@ def hold(bed, preparation="true"):
     """A process that holds a new network namespace; returns its pid."""
     holder = subprocess.Popen(
         ["unshare", "--net", "sh", "-c", f"{preparation} && echo up && exec sleep infinity"],
-        env={**os.environ, MARK: str(bed.directory)}, start_new_session=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        env={**os.environ, MARK: str(bed.directory)},
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     if holder.stdout.readline() != "up\n":
         raise Problem(f"no network for bed {bed.name}: {holder.stderr.read().strip()}")
     return holder.pid
@@ -37,14 +42,19 @@ def hold(bed, preparation="true"):
 def plug_in(bridge, node, pid):
     """Lays the cable from the bridge to the node's network namespace."""
     port = f"port{node.number}"
-    for command in (["ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(pid)],
-                    ["ip", "link", "set", port, "master", "br0", "up"]):
-        result = subprocess.run(["nsenter", "-t", str(bridge), "-n", *command], capture_output=True, text=True, check=False)
+    for command in (
+        ["ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(pid)],
+        ["ip", "link", "set", port, "master", "br0", "up"],
+    ):
+        result = subprocess.run(
+            ["nsenter", "-t", str(bridge), "-n", *command], capture_output=True, text=True, check=False
+        )
         if result.returncode:
             raise Problem(f"no network for {node.name}: {' '.join(command)}: {result.stderr.strip()}")
 
 
 # What follows runs inside a node.
+
 
 def ip(*arguments):
     result = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
@@ -89,7 +99,11 @@ def write_files(node, nodes):
     Path("/etc/resolv.conf").write_text("")
     directory = Path("/etc/cni/net.d")
     directory.mkdir(parents=True, exist_ok=True)
-    bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True,
-              "ipam": {"type": "host-local", "subnet": pods(node.number), "routes": [{"dst": "0.0.0.0/0"}]}}
+    bridge = {
+        "type": "bridge",
+        "bridge": "cni0",
+        "isGateway": True,
+        "ipam": {"type": "host-local", "subnet": pods(node.number), "routes": [{"dst": "0.0.0.0/0"}]},
+    }
     conflist = {"cniVersion": "0.4.0", "name": "pods", "plugins": [bridge]}
     (directory / "10-pods.conflist").write_text(json.dumps(conflist))

@@ -62,17 +62,26 @@ class Supervisor:
         node = self.node
         self.arrange()
         self.tell("step", "systemd" if self.booted else "namespaces")
-        containerd.configure(node.directory / "containerd.toml", node.directory / "containerd", STATE,
-                             containerd.pause_name(self.version))
+        containerd.configure(
+            node.directory / "containerd.toml",
+            node.directory / "containerd",
+            STATE,
+            containerd.pause_name(self.version),
+        )
         self.start_containerd()
         containerd.wait(self.processes["containerd"], STATE, node.log / "containerd.log")
         self.tell("step", "containerd")
         self.watch = Watch(node, STATE, lambda text: self.tell("warning", text))
         self.wait_for_turn()
         config = node.directory / "kubeadm.yaml"
-        config.write_text(kubeadm.config(
-            node, self.version, cgroup_v1=cgroups.hierarchies() != [cgroups.MOUNT],
-            cgroup="/" if self.booted else f"/{node.cgroup}"))
+        config.write_text(
+            kubeadm.config(
+                node,
+                self.version,
+                cgroup_v1=cgroups.hierarchies() != [cgroups.MOUNT],
+                cgroup="/" if self.booted else f"/{node.cgroup}",
+            )
+        )
         self.start("kubeadm", kubeadm.command(node, config))
         self.until(self.kubeadm_done)
         if node.number > 1:
@@ -107,10 +116,20 @@ class Supervisor:
 
     def start_kubelet(self):
         """As its systemd unit would: the arguments are those that kubeadm wrote."""
-        arguments = re.search(r'KUBELET_KUBEADM_ARGS="?(.*?)"?$', Path("/var/lib/kubelet/kubeadm-flags.env").read_text(), re.M)
-        self.start("kubelet", ["kubelet", "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf",
-                               "--kubeconfig=/etc/kubernetes/kubelet.conf", "--config=/var/lib/kubelet/config.yaml",
-                               *shlex.split(arguments[1]), "--v=2"])
+        arguments = re.search(
+            r'KUBELET_KUBEADM_ARGS="?(.*?)"?$', Path("/var/lib/kubelet/kubeadm-flags.env").read_text(), re.M
+        )
+        self.start(
+            "kubelet",
+            [
+                "kubelet",
+                "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf",
+                "--kubeconfig=/etc/kubernetes/kubelet.conf",
+                "--config=/var/lib/kubelet/config.yaml",
+                *shlex.split(arguments[1]),
+                "--v=2",
+            ],
+        )
 
     def wait_for_turn(self):
         """etcd takes new members one at a time."""
@@ -120,7 +139,8 @@ class Supervisor:
 
     def kubeadm_done(self):
         if "kubelet" not in self.processes and all(
-                Path("/var/lib/kubelet", file).exists() for file in ("config.yaml", "kubeadm-flags.env")):
+            Path("/var/lib/kubelet", file).exists() for file in ("config.yaml", "kubeadm-flags.env")
+        ):
             self.start_kubelet()
         status = self.processes["kubeadm"].poll()
         if status is None:
@@ -137,12 +157,17 @@ class Supervisor:
         def check():
             nonlocal waiting
             if waiting is None:
-                waiting = subprocess.Popen(["kubectl", "-n", "kube-system", "wait", "--for=condition=Ready", *what, "--timeout=60s"],
-                                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                waiting = subprocess.Popen(
+                    ["kubectl", "-n", "kube-system", "wait", "--for=condition=Ready", *what, "--timeout=60s"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
             status = waiting.poll()
             if status:
                 waiting = None
             return status == 0
+
         return check
 
     def until(self, done, seconds=240):
@@ -152,7 +177,9 @@ class Supervisor:
             for name in ("containerd", "kubelet"):
                 process = self.processes.get(name)
                 if process and process.poll() is not None:
-                    raise Problem(f"{name} ended with status {process.returncode}; the end of its log:\n{self.tail(name)}")
+                    raise Problem(
+                        f"{name} ended with status {process.returncode}; the end of its log:\n{self.tail(name)}"
+                    )
             if self.watch.failure:
                 raise Problem(self.watch.failure)
             if time.monotonic() > end:

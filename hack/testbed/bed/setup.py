@@ -1,10 +1,9 @@
 """All that a bed needs, once per machine."""
 
-import os
 import time
 
 from . import containerd, packages, programs
-from .places import MARK, Problem, beds_directory, cache, say
+from .places import MARK, beds_directory, cache, say
 
 
 def needs(version, systemd):
@@ -14,8 +13,6 @@ def needs(version, systemd):
 
 def setup(version, systemd=False):
     programs.known(version)
-    if os.geteuid() != 0:
-        raise Problem("the test bed makes namespaces, mounts and cgroups: run it as root")
     begin = time.monotonic()
     with programs.locked():
         if not needs(version, systemd):
@@ -31,12 +28,16 @@ def environment(version, bed=None):
     path = packages.search_path(programs.home(version))
     variables = {
         "PATH": ":".join([*path, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]),
-        "HOME": "/root", "LANG": "C.UTF-8",
-        "SCHEDPATCH_TOOLS": str(cache()), "SCHEDPATCH_BEDS": str(beds_directory()),
+        "HOME": "/root",
+        "LANG": "C.UTF-8",
+        "SCHEDPATCH_TOOLS": str(cache()),
+        "SCHEDPATCH_BEDS": str(beds_directory()),
         "KUBECONFIG": "/etc/kubernetes/admin.conf",
         # What these programs would keep in the home directory, which is the machine's.
-        "KUBECACHEDIR": "/var/cache/kubectl", "HELM_CACHE_HOME": "/var/cache/helm",
-        "HELM_CONFIG_HOME": "/etc/helm", "HELM_DATA_HOME": "/var/lib/helm",
+        "KUBECACHEDIR": "/var/cache/kubectl",
+        "HELM_CACHE_HOME": "/var/cache/helm",
+        "HELM_CONFIG_HOME": "/etc/helm",
+        "HELM_DATA_HOME": "/var/lib/helm",
     }
     if bed:
         variables |= {MARK: str(bed.directory), "SCHEDPATCH_BED": bed.name}

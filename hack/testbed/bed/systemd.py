@@ -1,4 +1,4 @@
-"""A node that a real systemd boots, with D-Bus, in systemd-nspawn: the machine's own file system, with a private layer."""
+"""A node that a real systemd boots, with D-Bus, in systemd-nspawn, over the machine's own file system."""
 
 import os
 import shlex
@@ -8,17 +8,26 @@ import time
 from pathlib import Path
 
 from . import cgroups, mounts, packages, setup
-from .places import CHECKOUT, HERE, MARK, Problem, beds_directory, cache
+from .places import CHECKOUT, HERE, MARK, Problem, cache
 
 UNIT = "schedpatch-node.service"
 ROOT = "/run/node"
 # Of the machine's configuration, what would start its services in the node; all of it is hidden.
 HIDDEN = ("etc/systemd/system", "etc/init.d", *(f"etc/rc{level}.d" for level in "S0123456"))
 # Units that would change what is the machine's (its /tmp, its kernel), or wait for what never comes in a node.
-MASKED = ("systemd-tmpfiles-setup.service", "systemd-tmpfiles-setup-dev.service", "systemd-tmpfiles-clean.timer",
-          "systemd-tmpfiles-clean.service", "systemd-sysctl.service", "systemd-binfmt.service", "systemd-modules-load.service",
-          "proc-sys-fs-binfmt_misc.automount", "systemd-firstboot.service", "systemd-networkd-wait-online.service",
-          "console-getty.service")
+MASKED = (
+    "systemd-tmpfiles-setup.service",
+    "systemd-tmpfiles-setup-dev.service",
+    "systemd-tmpfiles-clean.timer",
+    "systemd-tmpfiles-clean.service",
+    "systemd-sysctl.service",
+    "systemd-binfmt.service",
+    "systemd-modules-load.service",
+    "proc-sys-fs-binfmt_misc.automount",
+    "systemd-firstboot.service",
+    "systemd-networkd-wait-online.service",
+    "console-getty.service",
+)
 UNIT_TEXT = """\
 [Unit]
 Description=Kubernetes control-plane node
@@ -52,27 +61,51 @@ def start(node, nodes, version, holder):
         return subprocess.Popen(
             ["unshare", "--mount", "sh", "-euc", launcher(upper, work), "sh", *nspawn(node, holder)],
             # Of /proc/sys only the network's part may be written: the rest is the machine's.
-            env={**environment, "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network", "LD_LIBRARY_PATH": str(libraries),
-                 "CGROUPS": " ".join(str(h / node.cgroup) for h in cgroups.hierarchies())},
-            cwd="/", start_new_session=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            env={
+                **environment,
+                "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
+                "LD_LIBRARY_PATH": str(libraries),
+                "CGROUPS": " ".join(str(h / node.cgroup) for h in cgroups.hierarchies()),
+            },
+            cwd="/",
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
 
 
 def launcher(upper, work):
     """Mounts that nobody else sees; all that follows is in the node's cgroup, which the node takes for its root."""
-    return (f"mount -n -t tmpfs tmpfs /run; mkdir {ROOT}; "  # nspawn leaves locks and directories in it
-            f"mount -n -t overlay overlay -o lowerdir=/,upperdir={upper},workdir={work},volatile {ROOT}; "
-            'for place in $CGROUPS; do echo 0 > "$place/cgroup.procs"; done; exec "$@"')
+    return (
+        f"mount -n -t tmpfs tmpfs /run; mkdir {ROOT}; "  # nspawn leaves locks and directories in it
+        f"mount -n -t overlay overlay -o lowerdir=/,upperdir={upper},workdir={work},volatile {ROOT}; "
+        'for place in $CGROUPS; do echo 0 > "$place/cgroup.procs"; done; exec "$@"'
+    )
 
 
 def nspawn(node, holder):
     live = [CHECKOUT, cache(), node.bed.directory, *(Path(p) for p in ("/tmp", "/root", "/home") if Path(p).is_dir())]
-    return [str(packages.home("systemd-container") / "usr/bin/systemd-nspawn"), "--quiet", "--boot", f"--directory={ROOT}",
-            f"--machine={node.name}", f"--hostname={node.name}", "--register=no", "--keep-unit", "--console=pipe",
-            "--resolv-conf=off", "--timezone=off", "--capability=all", "--link-journal=no",
-            "--system-call-filter=add_key keyctl request_key bpf perf_event_open",
-            f"--network-namespace-path=/proc/{holder}/ns/net", f"--setenv={MARK}={node.bed.directory}",
-            *(f"--bind={place}" for place in sorted(set(live), key=lambda place: len(place.parts))),
-            f"--bind={node.log}:/var/log"]
+    return [
+        str(packages.home("systemd-container") / "usr/bin/systemd-nspawn"),
+        "--quiet",
+        "--boot",
+        f"--directory={ROOT}",
+        f"--machine={node.name}",
+        f"--hostname={node.name}",
+        "--register=no",
+        "--keep-unit",
+        "--console=pipe",
+        "--resolv-conf=off",
+        "--timezone=off",
+        "--capability=all",
+        "--link-journal=no",
+        "--system-call-filter=add_key keyctl request_key bpf perf_event_open",
+        f"--network-namespace-path=/proc/{holder}/ns/net",
+        f"--setenv={MARK}={node.bed.directory}",
+        *(f"--bind={place}" for place in sorted(set(live), key=lambda place: len(place.parts))),
+        f"--bind={node.log}:/var/log",
+    ]
 
 
 def write_configuration(node, nodes, version, upper):
@@ -85,9 +118,13 @@ def write_configuration(node, nodes, version, upper):
         (units / name).symlink_to("/dev/null")
     command = [sys.executable, "-B", "-m", "bed.node", node.bed.name, str(node.number), str(nodes), version, "systemd"]
     variables = {**setup.environment(version, node.bed), "PYTHONPATH": str(HERE)}
-    (units / UNIT).write_text(UNIT_TEXT.format(
-        command=shlex.join(command), log=node.log / "node.log",
-        environment="\n".join(f'Environment="{name}={value}"' for name, value in variables.items())))
+    (units / UNIT).write_text(
+        UNIT_TEXT.format(
+            command=shlex.join(command),
+            log=node.log / "node.log",
+            environment="\n".join(f'Environment="{name}={value}"' for name, value in variables.items()),
+        )
+    )
     wants = units / "multi-user.target.wants"
     wants.mkdir()
     (wants / UNIT).symlink_to(f"../{UNIT}")
@@ -112,8 +149,12 @@ def is_first(entry, mark, nspawn_pid):
     try:
         status = dict(line.split(":\t", 1) for line in (entry / "status").read_text().splitlines() if ":\t" in line)
         numbers = status["NSpid"].split()
-        return (len(numbers) > 1 and numbers[-1] == "1" and int(status["PPid"]) == nspawn_pid
-                and mark.encode() in (entry / "environ").read_bytes().split(b"\0"))
+        return (
+            len(numbers) > 1
+            and numbers[-1] == "1"
+            and int(status["PPid"]) == nspawn_pid
+            and mark.encode() in (entry / "environ").read_bytes().split(b"\0")
+        )
     except (OSError, KeyError, ValueError):
         return False
 

@@ -29,7 +29,7 @@ def up(bed, nodes, version, systemd=False, keep=False):
             bed.record.write_text(json.dumps(wanted) + "\n")
         except BaseException:
             if keep:
-                say(f"the bed is kept as it is: look with testbed logs or testbed exec, then testbed down --name {bed.name}")
+                say(f"the bed is kept: see testbed logs, testbed exec; then testbed down --name {bed.name}")
             else:
                 down.remove(bed)
             raise
@@ -41,8 +41,10 @@ def is_up(bed, wanted):
         return False
     have = json.loads(bed.record.read_text())
     if have != wanted:
-        raise Problem(f"bed {bed.name} is up with {described(have)}, which is not what was asked for: "
-                      f"testbed down --name {bed.name} first, or choose another --name")
+        raise Problem(
+            f"bed {bed.name} is up with {described(have)}, which is not what was asked for: "
+            f"testbed down --name {bed.name} first, or choose another --name"
+        )
     return True
 
 
@@ -77,10 +79,31 @@ def start(bed, nodes, version, systemd):
 def start_node(node, nodes, version):
     with open(node.log / "node.log", "w") as log:
         return subprocess.Popen(
-            ["unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--kill-child",
-             sys.executable, "-B", "-m", "bed.node", node.bed.name, str(node.number), str(nodes), version],
-            env={**setup.environment(version, node.bed), "PYTHONPATH": str(HERE)}, cwd="/",
-            start_new_session=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            [
+                "unshare",
+                "--mount",
+                "--pid",
+                "--net",
+                "--uts",
+                "--ipc",
+                "--fork",
+                "--kill-child",
+                sys.executable,
+                "-B",
+                "-m",
+                "bed.node",
+                node.bed.name,
+                str(node.number),
+                str(nodes),
+                version,
+            ],
+            env={**setup.environment(version, node.bed), "PYTHONPATH": str(HERE)},
+            cwd="/",
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
 
 
 def wait_for_pid(node, process):
@@ -99,11 +122,12 @@ def follow(running):
     while waiting:
         for node, process in running.items():
             lines = node.progress.read_text().splitlines()
-            for line in lines[told[node]:]:
+            for line in lines[told[node] :]:
                 event = json.loads(line)
                 if event["kind"] == "failed":
                     raise Problem(f"{node.name} failed after {event['seconds']} s: {event['text']}")
-                say(f"{node.name} +{event['seconds']:.1f} s: {'warning: ' if event['kind'] == 'warning' else ''}{event['text']}")
+                warning = "warning: " if event["kind"] == "warning" else ""
+                say(f"{node.name} +{event['seconds']:.1f} s: {warning}{event['text']}")
                 if event["kind"] == "ready":
                     waiting.discard(node)
             told[node] = len(lines)

@@ -21,20 +21,25 @@ class Watch:
         self.failure = None
         self.ended = Counter()
         self.refused = Counter()
-        self.events = subprocess.Popen(containerd.ctr(state, "events"), stdin=subprocess.DEVNULL,
-                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.events = subprocess.Popen(
+            containerd.ctr(state, "events"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         for follow in (self.follow_containers, self.follow_kubelet):
             threading.Thread(target=follow, daemon=True).start()
 
     def fail(self, what, log):
         if self.failure is None:
-            self.failure = f"{what}; the end of its log:\n{log}"
+            self.failure = f"{what}:\n{log}"
 
     def follow_containers(self):
         for line in self.events.stdout:
             if " /tasks/exit " not in line:
                 continue
-            event = json.loads(line[line.index("{"):])
+            event = json.loads(line[line.index("{") :])
             if event["id"] != event["container_id"]:
                 continue  # a probe's command, not the container
             labels = self.labels(event["id"])
@@ -42,8 +47,9 @@ class Watch:
                 self.container_ended(labels, event.get("exit_status", 0))
 
     def labels(self, container):
-        shown = subprocess.run(containerd.ctr(self.state, "containers", "info", container),
-                               capture_output=True, text=True, check=False)
+        shown = subprocess.run(
+            containerd.ctr(self.state, "containers", "info", container), capture_output=True, text=True, check=False
+        )
         return json.loads(shown.stdout).get("Labels", {}) if shown.returncode == 0 else {}
 
     def container_ended(self, labels, status):
@@ -57,7 +63,7 @@ class Watch:
             # The kubelet starts it again, and a slow machine may need that; twice is no accident.
             self.warn(f"{what}, the kubelet will start it again; the end of its log:\n{log}")
         else:
-            self.fail(f"{what}, for the second time", log)
+            self.fail(f"{what}, for the second time; the end of its log", log)
 
     def follow_kubelet(self):
         """A container that cannot even be made shows only in the kubelet's log."""
@@ -73,8 +79,8 @@ class Watch:
                 found = re.search(r'"Error syncing pod, skipping" err="(.*)" pod="kube-system/([a-z-]+)-cp\d"', line)
                 if found and "CrashLoopBackOff" not in found[1]:
                     self.refused[found[2]] += 1
-                    if self.refused[found[2]] == 3:
-                        self.fail(f"{found[2]} cannot be started by the kubelet", found[1].replace('\\"', '"'))
+                    if self.refused[found[2]] == 2:
+                        self.fail(f"{found[2]} cannot be started; the kubelet says", found[1].replace('\\"', '"'))
 
     def stop(self):
         self.events.kill()

@@ -25,7 +25,10 @@ def expect(truth, text):
 
 def testbed(*arguments, code=0, **options):
     result = subprocess.run([HERE / "testbed", *arguments], capture_output=True, text=True, check=False, **options)
-    expect(result.returncode == code, f"testbed {' '.join(arguments)}: status {result.returncode}\n{result.stdout}{result.stderr}")
+    expect(
+        result.returncode == code,
+        f"testbed {' '.join(arguments)}: status {result.returncode}\n{result.stdout}{result.stderr}",
+    )
     return result.stdout + result.stderr
 
 
@@ -34,8 +37,9 @@ class Up:
 
     def __init__(self, *arguments, name=BED, tools=None):
         environment = {**os.environ, **({"SCHEDPATCH_TOOLS": str(tools)} if tools else {})}
-        self.process = subprocess.Popen([HERE / "testbed", "up", "--name", name, *arguments], env=environment,
-                                        stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [HERE / "testbed", "up", "--name", name, *arguments], env=environment, stderr=subprocess.PIPE, text=True
+        )
         self.lines = []
         self.reader = threading.Thread(target=self.read)
         self.reader.start()
@@ -67,18 +71,21 @@ class Up:
         return self.process.returncode
 
 
-def process_of(program, seconds=60):
+def process_of(program, argument=None, seconds=60):
     """The process of the bed that runs `program`, once there is one."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         for entry in Path("/proc").iterdir():
             try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-                if os.path.basename(words[0]).decode() == program and words[1] != b"config" and (
-                        f"{DIRECTORY}/{BED}\0".encode() in (entry / "environ").read_bytes() + b"\0"
-                        or f"/schedpatch-testbed/{BED}/" in (entry / "cgroup").read_text()):
+                name, *words = (entry / "cmdline").read_bytes().decode().split("\0")
+                if os.path.basename(name) == program and (argument is None or argument in words) and is_of_bed(entry):
                     return int(entry.name)
             except (OSError, UnicodeDecodeError):
                 pass
         time.sleep(0.05)
     raise AssertionError(f"no process of {program} in the bed")
+
+
+def is_of_bed(entry):
+    marked = f"={DIRECTORY}/{BED}\0".encode() in (entry / "environ").read_bytes() + b"\0"
+    return marked or f"/schedpatch-testbed/{BED}/" in (entry / "cgroup").read_text()

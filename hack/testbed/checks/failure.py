@@ -1,14 +1,13 @@
 """Each component is killed, and each is broken, while a bed comes up: reported within 10 s with the end of its log."""
 
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
-from bed import containerd, packages, programs
+from bed import containerd
 from bed.places import NEWEST, cache
 from bed.watch import CONTROL_PLANE
 
@@ -34,56 +33,53 @@ def kill_component(program):
     return f"reported after {took:.1f} s"
 
 
-def doctored(program, directory):
-    """A cache that differs from the real one in this: `program` says a word and ends."""
-    broken = Path(directory, "broken")
-    source = "#include <stdio.h>\nint main(void) { puts(\"broken on purpose\"); return 3; }\n"
-    subprocess.run(["gcc", "-static", "-o", broken, "-x", "c", "-"], input=source, text=True, check=True)
-    tools = Path(directory, "tools")
-    own = tools / "kubernetes" / NEWEST
-    own.mkdir(parents=True)
-    for entry in cache().iterdir():
-        if entry.name not in ("kubernetes", "debian"):
-            (tools / entry.name).symlink_to(entry)
-    for entry in programs.home(NEWEST).iterdir():
-        (own / entry.name).symlink_to(entry)
-    (tools / "debian").mkdir()
-    for entry in packages.home("x").parent.iterdir():
-        (tools / "debian" / entry.name).symlink_to(entry)
+def doctored(program, tools, absent=False):
+    """A cache that differs from the real one in this: `program` says a word and ends, or is absent."""
     if program in CONTROL_PLANE:
-        (own / "images").unlink()
-        containerd.copy_store(NEWEST, own / "images")
-        replaced, = (own / "images").glob(f"*/snapshots/*/fs/usr/local/bin/{program}")
-    elif program == "containerd":
-        (tools / "debian" / "containerd").unlink()
-        shutil.copytree(packages.home("containerd"), tools / "debian" / "containerd", copy_function=os.link)
-        replaced = tools / "debian" / "containerd" / "usr/bin/containerd"
+        mirror(cache(), tools, ["kubernetes", NEWEST, "images"])
+        images = tools / "kubernetes" / NEWEST / "images"
+        containerd.copy_store(NEWEST, images)
+        (replaced,) = images.glob(f"*/snapshots/*/fs/usr/local/bin/{program}")
+        replaced.unlink()
     else:
-        replaced = own / program
-    replaced.unlink()
-    shutil.copy2(broken, replaced)
-    if program == "containerd":  # the store of images is still that of the real one
-        (own / "images").unlink()
-        containerd.copy_store(NEWEST, own / "images")
-        os.environ["SCHEDPATCH_TOOLS"], real = str(tools), os.environ.get("SCHEDPATCH_TOOLS")
-        (own / "images" / "recipe.json").unlink()
-        (own / "images" / "recipe.json").write_text(containerd.recipe(NEWEST))
-        os.environ.pop("SCHEDPATCH_TOOLS") if real is None else os.environ.update(SCHEDPATCH_TOOLS=real)
-    return tools
+        path = (
+            ["debian", "containerd", "usr", "bin", program]
+            if program == "containerd"
+            else ["kubernetes", NEWEST, program]
+        )
+        mirror(cache(), tools, path)
+        replaced = tools.joinpath(*path)
+    if absent:
+        return
+    source = '#include <stdio.h>\nint main(void) { puts("broken on purpose"); return 3; }\n'
+    subprocess.run(["gcc", "-static", "-o", replaced, "-x", "c", "-"], input=source, text=True, check=True)
 
 
-def break_component(program):
+def mirror(source, target, path):
+    """`target` shows all of `source` but what `path` names in it."""
+    target.mkdir()
+    for entry in source.iterdir():
+        if entry.name != path[0]:
+            (target / entry.name).symlink_to(entry)
+        elif path[1:]:
+            mirror(entry, target / entry.name, path[1:])
+
+
+def break_component(program, absent=False):
     before = machine()
     with tempfile.TemporaryDirectory(dir=cache(), prefix=".selftest-") as directory:
-        tools = doctored(program, directory)
+        tools = Path(directory, "tools")
+        doctored(program, tools, absent)
         up = Up(tools=tools)
         try:
             begin = time.monotonic() if program in ("containerd", "kubeadm") else first_seen(program)
-            took = up.said(["cp1", f"{program} ended with status 3"], begin, REPORT_SECONDS)
+            words = f"{program} cannot be started" if absent else f"{program} ended with status 3"
+            took = up.said(["cp1", words], begin, REPORT_SECONDS)
             expect(up.end() == 1, up.text())
         finally:
             up.end(signal.SIGTERM if up.process.poll() is None else None)
-        expect("broken on purpose" in up.text(), f"the report has no log:\n{up.text()}")
+        why = "executable file not found" if absent else "broken on purpose"
+        expect(why in up.text(), f"the report does not say why:\n{up.text()}")
     expect_clean(before)
     return f"reported after {took:.1f} s"
 
@@ -91,7 +87,9 @@ def break_component(program):
 def first_seen(program):
     """When a broken program may first have been started: its manifest, or the kubelet's configuration, is there."""
     root = DIRECTORY / BED / "cp1" / "root"
-    file = root / (f"etc/kubernetes/manifests/{program}.yaml" if program in CONTROL_PLANE else "var/lib/kubelet/config.yaml")
+    file = root / (
+        f"etc/kubernetes/manifests/{program}.yaml" if program in CONTROL_PLANE else "var/lib/kubelet/config.yaml"
+    )
     end = time.monotonic() + 60
     while not file.exists():
         expect(time.monotonic() < end, f"{file} never appeared")
@@ -103,3 +101,6 @@ for _program in ("containerd", "kubelet", "kubeadm", *CONTROL_PLANE):
     CHECKS[f"{_program} killed: reported within {REPORT_SECONDS} s"] = lambda p=_program: kill_component(p)
 for _program in ("containerd", "kubelet", "kubeadm", *CONTROL_PLANE):
     CHECKS[f"{_program} broken: reported within {REPORT_SECONDS} s"] = lambda p=_program: break_component(p)
+CHECKS[f"kube-scheduler absent from its image: reported within {REPORT_SECONDS} s"] = lambda: break_component(
+    "kube-scheduler", True
+)

@@ -23,7 +23,10 @@ def up_works_and_down_leaves_nothing():
     expect(seconds < 45, f"up took {seconds:.1f} s")
     expect("Ready" in testbed("exec", "--name", BED, "cp1", "kubectl", "get", "node", "cp1"), "node is not Ready")
     expect("is up already" in testbed("up", "--name", BED), "up is not idempotent")
-    expect("is not what was asked for" in testbed("up", "--name", BED, "--nodes", "3", code=1), "another shape is taken for the same")
+    expect(
+        "is not what was asked for" in testbed("up", "--name", BED, "--nodes", "3", code=1),
+        "another shape is taken for the same",
+    )
     testbed("status", "--name", BED)
     expect("kube-scheduler" in testbed("logs", "--name", BED), "no logs")
     testbed("exec", "--name", BED, "cp1", "false", code=1)
@@ -55,8 +58,34 @@ def a_program_runs_in_a_node_wherever_it_is():
         testbed("image", str(image), "local/waits:1", "/waits", f"{pause}=/waits")
         testbed("load", "--name", BED, str(image))
         image.unlink()
-        testbed("exec", "--name", BED, "cp1", "kubectl", "run", "waits", "--image=local/waits:1", "--image-pull-policy=Never")
+        testbed(
+            "exec",
+            "--name",
+            BED,
+            "cp1",
+            "kubectl",
+            "run",
+            "waits",
+            "--image=local/waits:1",
+            "--image-pull-policy=Never",
+        )
         testbed("exec", "--name", BED, "cp1", "kubectl", "wait", "--for=condition=Ready", "pod/waits", "--timeout=60s")
+    finally:
+        testbed("down", "--name", BED)
+
+
+@check
+def a_command_ends_with_its_caller():
+    testbed("up", "--name", BED)
+    try:
+        caller = subprocess.Popen([HERE / "testbed", "exec", "--name", BED, "cp1", "sleep", "4242"])
+        command = process_of("sleep", "4242")
+        caller.kill()
+        caller.wait()
+        end = time.monotonic() + 5
+        while Path(f"/proc/{command}").exists():
+            expect(time.monotonic() < end, "the command goes on")
+            time.sleep(0.05)
     finally:
         testbed("down", "--name", BED)
 
@@ -121,7 +150,9 @@ def three_nodes_and_the_loss_of_the_first():
     while subprocess.run(create, capture_output=True, check=False).returncode:
         expect(time.monotonic() < end, "two of three control planes do not take a write")
         time.sleep(1)
-    expect("after-the-loss" in testbed("exec", "--name", BED, "cp3", "kubectl", "get", "configmap"), "cp3 does not see it")
+    expect(
+        "after-the-loss" in testbed("exec", "--name", BED, "cp3", "kubectl", "get", "configmap"), "cp3 does not see it"
+    )
     testbed("status", "--name", BED, code=1)
     testbed("down", "--name", BED)
     expect_clean(before)

@@ -14,14 +14,31 @@ def pod():
     """The machine's busctl, in a container that has nothing but host directories."""
     mounts = {"usr": "/usr", "lib": "/lib", "lib64": "/lib64", "dbus": "/run/dbus"}
     hosts = {**mounts, "lib": "/usr/lib", "lib64": "/usr/lib64"}
-    call = ["/usr/bin/busctl", "call", "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
-            "org.freedesktop.systemd1.Manager", "RestartUnit", "ss", RESTARTED, "replace"]
+    call = [
+        "/usr/bin/busctl",
+        "call",
+        "org.freedesktop.systemd1",
+        "/org/freedesktop/systemd1",
+        "org.freedesktop.systemd1.Manager",
+        "RestartUnit",
+        "ss",
+        RESTARTED,
+        "replace",
+    ]
     return {
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "restarts-a-unit"},
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "restarts-a-unit"},
         "spec": {
             "restartPolicy": "Never",
-            "containers": [{"name": "busctl", "image": f"registry.k8s.io/kube-scheduler:{NEWEST}", "command": call,
-                            "volumeMounts": [{"name": name, "mountPath": path} for name, path in mounts.items()]}],
+            "containers": [
+                {
+                    "name": "busctl",
+                    "image": f"registry.k8s.io/kube-scheduler:{NEWEST}",
+                    "command": call,
+                    "volumeMounts": [{"name": name, "mountPath": path} for name, path in mounts.items()],
+                }
+            ],
             "volumes": [{"name": name, "hostPath": {"path": path}} for name, path in hosts.items()],
         },
     }

@@ -9,7 +9,11 @@ from .background import BED, DIRECTORY, expect
 
 def traces(name=BED):
     found = []
-    marks = (f"{DIRECTORY}/{name}/".encode(), f"/schedpatch-testbed/{name}/".encode(), f"={DIRECTORY}/{name}\0".encode())
+    marks = (
+        f"{DIRECTORY}/{name}/".encode(),
+        f"/schedpatch-testbed/{name}/".encode(),
+        f"={DIRECTORY}/{name}\0".encode(),
+    )
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -26,15 +30,35 @@ def traces(name=BED):
 
 def machine():
     """Of the machine: what a careless bed would change."""
-    places = ("/etc/kubernetes", "/etc/cni", "/var/lib/kubelet", "/var/lib/etcd", "/var/lib/containerd", "/var/lib/cni",
-              "/var/log/pods", "/var/log/containers", "/run/containerd", "/run/netns", "/usr/libexec/kubernetes", "/opt/cni")
-    tunables = [*Path("/proc/sys/fs").glob("protected_*"), "/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/panic",
-                "/proc/sys/kernel/panic_on_oops", "/proc/sys/kernel/core_pattern", "/proc/sys/net/ipv4/ip_forward"]
+    places = (
+        "/etc/kubernetes",
+        "/etc/cni",
+        "/var/lib/kubelet",
+        "/var/lib/etcd",
+        "/var/lib/containerd",
+        "/var/lib/cni",
+        "/var/log/pods",
+        "/var/log/containers",
+        "/run/containerd",
+        "/run/netns",
+        "/usr/libexec/kubernetes",
+        "/opt/cni",
+    )
+    tunables = [
+        *Path("/proc/sys/fs").glob("protected_*"),
+        "/proc/sys/vm/overcommit_memory",
+        "/proc/sys/kernel/panic",
+        "/proc/sys/kernel/panic_on_oops",
+        "/proc/sys/kernel/core_pattern",
+        "/proc/sys/net/ipv4/ip_forward",
+    ]
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
     return {
         "places": {place: Path(place).exists() for place in places},
         "tunables": {str(file): Path(file).read_text() for file in tunables},
-        "top": sorted(os.listdir("/")), "run": sorted(os.listdir("/run")), "systemd": sorted(os.listdir("/run/systemd")),
+        "top": sorted(os.listdir("/")),
+        "run": sorted(os.listdir("/run")),
+        "systemd": sorted(os.listdir("/run/systemd")),
         "links": sorted(line.split(":")[1] for line in links.splitlines()),
         "hostname": os.uname().nodename,
     }
