@@ -33,6 +33,10 @@ e2e versions="v1.36.4 v1.30.4":
     SCHEDPATCH_SCHEDULERS="$(hack/testbed/testbed programs --only kube-scheduler {{ versions }})" \
         cargo test --locked --features real-scheduler --test agreement -- --nocapture
 
+# the test bed checks itself: each component killed and broken, nothing left behind (5 minutes; needs root)
+testbed *words:
+    hack/testbed/selftest {{ words }}
+
 # killed, failing and losing power at every call that changes a file (all pairs with: just crash --all; needs root)
 crash *args:
     hack/crash {{ args }}

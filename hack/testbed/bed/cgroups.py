@@ -14,6 +14,10 @@ def hierarchies():
     return [entry for entry in sorted(MOUNT.iterdir()) if (entry / "cgroup.procs").exists() and not entry.is_symlink()]
 
 
+def are_v1():
+    return hierarchies() != [MOUNT]
+
+
 def make(path):
     for hierarchy in hierarchies():
         place = hierarchy

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 
 from . import cgroups, containerd, kubeadm, mounts, network, systemd
@@ -16,6 +17,12 @@ from .places import Bed, Node, Problem
 from .watch import CONTROL_PLANE, Watch
 
 STATE = Path("/run/containerd")
+KUBELET_ARGUMENTS = (
+    "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf",
+    "--kubeconfig=/etc/kubernetes/kubelet.conf",
+    "--config=/var/lib/kubelet/config.yaml",
+    "--v=2",
+)
 
 
 def main():
@@ -52,8 +59,8 @@ class Supervisor:
     def run(self):
         try:
             self.bring_up()
-        except Problem as problem:
-            self.tell("failed", str(problem))
+        except Exception as problem:  # whatever it is, `up` must hear of it
+            self.tell("failed", str(problem) if isinstance(problem, Problem) else traceback.format_exc())
             while True:
                 time.sleep(3600)  # for whoever wants to look
         self.keep_up()
@@ -62,26 +69,16 @@ class Supervisor:
         node = self.node
         self.arrange()
         self.tell("step", "systemd" if self.booted else "namespaces")
-        containerd.configure(
-            node.directory / "containerd.toml",
-            node.directory / "containerd",
-            STATE,
-            containerd.pause_name(self.version),
-        )
+        pause = containerd.pause_name(self.version)
+        containerd.configure(node.directory / "containerd.toml", node.directory / "containerd", STATE, pause)
         self.start_containerd()
         containerd.wait(self.processes["containerd"], STATE, node.log / "containerd.log")
         self.tell("step", "containerd")
         self.watch = Watch(node, STATE, lambda text: self.tell("warning", text))
         self.wait_for_turn()
         config = node.directory / "kubeadm.yaml"
-        config.write_text(
-            kubeadm.config(
-                node,
-                self.version,
-                cgroup_v1=cgroups.hierarchies() != [cgroups.MOUNT],
-                cgroup="/" if self.booted else f"/{node.cgroup}",
-            )
-        )
+        cgroup = "/" if self.booted else f"/{node.cgroup}"
+        config.write_text(kubeadm.config(node, self.version, cgroups.are_v1(), cgroup))
         self.start("kubeadm", kubeadm.command(node, config))
         self.until(self.kubeadm_done)
         if node.number > 1:
@@ -116,26 +113,15 @@ class Supervisor:
 
     def start_kubelet(self):
         """As its systemd unit would: the arguments are those that kubeadm wrote."""
-        arguments = re.search(
-            r'KUBELET_KUBEADM_ARGS="?(.*?)"?$', Path("/var/lib/kubelet/kubeadm-flags.env").read_text(), re.M
-        )
-        self.start(
-            "kubelet",
-            [
-                "kubelet",
-                "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf",
-                "--kubeconfig=/etc/kubernetes/kubelet.conf",
-                "--config=/var/lib/kubelet/config.yaml",
-                *shlex.split(arguments[1]),
-                "--v=2",
-            ],
-        )
+        written = Path("/var/lib/kubelet/kubeadm-flags.env").read_text()
+        arguments = re.search(r'KUBELET_KUBEADM_ARGS="?(.*?)"?$', written, re.M)
+        self.start("kubelet", ["kubelet", *KUBELET_ARGUMENTS, *shlex.split(arguments[1])])
 
     def wait_for_turn(self):
         """etcd takes new members one at a time."""
         before = Node(self.node.bed, self.node.number - 1)
         if self.node.number > 1:
-            self.until(before.joined.exists)
+            self.until(before.joined.exists, seconds=600)
 
     def kubeadm_done(self):
         if "kubelet" not in self.processes and all(
@@ -157,12 +143,8 @@ class Supervisor:
         def check():
             nonlocal waiting
             if waiting is None:
-                waiting = subprocess.Popen(
-                    ["kubectl", "-n", "kube-system", "wait", "--for=condition=Ready", *what, "--timeout=60s"],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                )
+                command = ["kubectl", "-n", "kube-system", "wait", "--for=condition=Ready", *what, "--timeout=60s"]
+                waiting = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             status = waiting.poll()
             if status:
                 waiting = None

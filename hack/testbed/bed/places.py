@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,6 +118,12 @@ class Node:
     @property
     def machine_id(self):
         return hashlib.sha256(str(self.directory).encode()).hexdigest()[:32]
+
+    def start(self, command, environment):
+        """Its first process, apart from this command's session: it lives on, and talks into its own log."""
+        with open(self.log / "node.log", "w") as log:
+            streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            return subprocess.Popen(command, env=environment, cwd="/", start_new_session=True, **streams)
 
     def write_pid(self, pid):
         self.root.symlink_to(f"/proc/{pid}/root")

@@ -2,12 +2,11 @@
 
 import os
 import shlex
-import subprocess
 import sys
 import time
 from pathlib import Path
 
-from . import cgroups, mounts, packages, setup
+from . import cgroups, containerd, mounts, packages, setup
 from .places import CHECKOUT, HERE, MARK, Problem, cache
 
 UNIT = "schedpatch-node.service"
@@ -55,24 +54,15 @@ def start(node, nodes, version, holder):
     work.mkdir()
     upper.chmod(0o755)
     write_configuration(node, nodes, version, upper)
-    environment = setup.environment(version, node.bed)
-    libraries = next(packages.home("libsystemd-shared").glob("usr/lib/*/systemd"))
-    with open(node.log / "node.log", "w") as log:
-        return subprocess.Popen(
-            ["unshare", "--mount", "sh", "-euc", launcher(upper, work), "sh", *nspawn(node, holder)],
-            # Of /proc/sys only the network's part may be written: the rest is the machine's.
-            env={
-                **environment,
-                "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
-                "LD_LIBRARY_PATH": str(libraries),
-                "CGROUPS": " ".join(str(h / node.cgroup) for h in cgroups.hierarchies()),
-            },
-            cwd="/",
-            start_new_session=True,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
+    environment = {
+        **setup.environment(version, node.bed),
+        # Of /proc/sys only the network's part may be written: the rest is the machine's.
+        "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
+        "LD_LIBRARY_PATH": str(next(packages.home("libsystemd-shared").glob("usr/lib/*/systemd"))),
+        "CGROUPS": " ".join(str(hierarchy / node.cgroup) for hierarchy in cgroups.hierarchies()),
+    }
+    launch = ["unshare", "--mount", "sh", "-euc", launcher(upper, work), "sh"]
+    return node.start([*launch, *nspawn(node, holder)], environment)
 
 
 def launcher(upper, work):
@@ -142,7 +132,7 @@ def wait_for_pid(node, process, seconds=10):
                 node.write_pid(entry.name)
                 return int(entry.name)
         time.sleep(0.02)
-    raise Problem(f"{node.name} did not boot:\n{(node.log / 'node.log').read_text().strip()}")
+    raise Problem(f"{node.name} did not boot:\n{containerd.tail(node.log / 'node.log')}")
 
 
 def is_first(entry, mark, nspawn_pid):

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 import sys
 import time
 
@@ -14,6 +13,8 @@ from .places import HERE, Node, Problem, say
 def up(bed, nodes, version, systemd=False, keep=False):
     wanted = {"version": version, "nodes": nodes, "systemd": systemd}
     setup.programs.known(version)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     with lock.held(bed):
         if is_up(bed, wanted):
             return say(f"bed {bed.name} is up already: {described(wanted)}")
@@ -54,8 +55,6 @@ def described(record):
 
 
 def start(bed, nodes, version, systemd):
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
     (bed.directory / "version").write_text(version)
     bridge = network.start_bridge(bed)
     running = {}
@@ -77,51 +76,29 @@ def start(bed, nodes, version, systemd):
 
 
 def start_node(node, nodes, version):
-    with open(node.log / "node.log", "w") as log:
-        return subprocess.Popen(
-            [
-                "unshare",
-                "--mount",
-                "--pid",
-                "--net",
-                "--uts",
-                "--ipc",
-                "--fork",
-                "--kill-child",
-                sys.executable,
-                "-B",
-                "-m",
-                "bed.node",
-                node.bed.name,
-                str(node.number),
-                str(nodes),
-                version,
-            ],
-            env={**setup.environment(version, node.bed), "PYTHONPATH": str(HERE)},
-            cwd="/",
-            start_new_session=True,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
+    namespaces = ["--mount", "--pid", "--net", "--uts", "--ipc"]
+    command = [sys.executable, "-B", "-m", "bed.node", node.bed.name, str(node.number), str(nodes), version]
+    environment = {**setup.environment(version, node.bed), "PYTHONPATH": str(HERE)}
+    return node.start(["unshare", *namespaces, "--fork", "--kill-child", *command], environment)
 
 
 def wait_for_pid(node, process):
     end = time.monotonic() + 10
     while not (pid := node.pid()):
         if process.poll() is not None or time.monotonic() > end:
-            raise Problem(f"{node.name} did not start:\n{(node.log / 'node.log').read_text().strip()}")
+            raise Problem(f"{node.name} did not start:\n{containerd.tail(node.log / 'node.log')}")
         time.sleep(0.01)
     return pid
 
 
 def follow(running):
     """Prints what the nodes tell, until all are Ready or one failed."""
+    begin = time.monotonic()
     told = {node: 0 for node in running}
     waiting = set(running)
     while waiting:
         for node, process in running.items():
-            lines = node.progress.read_text().splitlines()
+            lines = node.progress.read_text().split("\n")[:-1]  # the last may be half written
             for line in lines[told[node] :]:
                 event = json.loads(line)
                 if event["kind"] == "failed":
@@ -132,5 +109,7 @@ def follow(running):
                     waiting.discard(node)
             told[node] = len(lines)
             if process.poll() is not None:
-                raise Problem(f"{node.name} ended:\n{(node.log / 'node.log').read_text().strip()}")
+                raise Problem(f"{node.name} ended:\n{containerd.tail(node.log / 'node.log')}")
+            if not lines and time.monotonic() > begin + 30:
+                raise Problem(f"{node.name} says nothing after 30 s:\n{containerd.tail(node.log / 'node.log')}")
         time.sleep(0.05)

@@ -10,6 +10,11 @@ from pathlib import Path
 
 from . import containerd
 
+# A container that could not be made; one that ran and ended is seen by containerd's events.
+REFUSED = re.compile(
+    r'"Error syncing pod, skipping" err="(failed to \\"(?:StartContainer|CreatePodSandbox)\\".*)"'
+    r' pod="kube-system/([a-z-]+)-cp\d"'
+)
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
@@ -19,14 +24,11 @@ class Watch:
     def __init__(self, node, state, warn):
         self.node, self.state, self.warn = node, state, warn
         self.failure = None
+        self.stopped = False
         self.ended = Counter()
         self.refused = Counter()
         self.events = subprocess.Popen(
-            containerd.ctr(state, "events"),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
+            containerd.ctr(state, "events"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         for follow in (self.follow_containers, self.follow_kubelet):
             threading.Thread(target=follow, daemon=True).start()
@@ -71,18 +73,19 @@ class Watch:
         while not log.exists():
             time.sleep(0.1)
         with open(log, errors="replace") as lines:
-            while self.failure is None:
+            while self.failure is None and not self.stopped:
                 line = lines.readline()
                 if not line:
                     time.sleep(0.1)
                     continue
-                found = re.search(r'"Error syncing pod, skipping" err="(.*)" pod="kube-system/([a-z-]+)-cp\d"', line)
+                found = REFUSED.search(line)
                 if found and "CrashLoopBackOff" not in found[1]:
                     self.refused[found[2]] += 1
                     if self.refused[found[2]] == 2:
                         self.fail(f"{found[2]} cannot be started; the kubelet says", found[1].replace('\\"', '"'))
 
     def stop(self):
+        self.stopped = True
         self.events.kill()
         self.events.wait()
 

@@ -111,9 +111,9 @@ def two_beds_run_side_by_side():
     expect_clean(before)
 
 
-def killed_tool(seconds):
+def killed_tool(seconds, *arguments):
     before = machine()
-    up = Up()
+    up = Up(*arguments)
     time.sleep(seconds)
     own = bed_namespaces() if seconds > 1 else frozenset()
     up.end(signal.SIGKILL)
@@ -124,6 +124,16 @@ def killed_tool(seconds):
 
 for _seconds in (0.4, 3, 9):
     CHECKS[f"nothing is left when up is killed after {_seconds} s"] = lambda s=_seconds: killed_tool(s)
+CHECKS["nothing is left when up --systemd is killed after 5 s"] = lambda: killed_tool(5, "--systemd")
+
+
+@check
+def down_refuses_while_up_works():
+    up = Up()
+    process_of("kubelet")
+    expect("is busy" in testbed("down", "--name", BED, code=1), "down works on a bed that comes up")
+    expect(up.end(signal.SIGTERM) == 143, up.text())
+    expect(not traces(), "left behind:\n" + "\n".join(traces()))
 
 
 @check
