@@ -33,7 +33,7 @@ e2e versions="v1.36.4 v1.30.4":
     SCHEDPATCH_SCHEDULERS="$(hack/testbed/testbed programs --only kube-scheduler {{ versions }})" \
         cargo test --locked --features real-scheduler --test agreement -- --nocapture
 
-# the test bed checks itself: each component killed and broken, nothing left behind (5 minutes; needs root)
+# the test bed checks itself: each component killed and broken, nothing left behind (6 minutes; needs root)
 testbed *words:
     hack/testbed/selftest {{ words }}
 

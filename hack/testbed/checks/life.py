@@ -111,20 +111,32 @@ def two_beds_run_side_by_side():
     expect_clean(before)
 
 
-def killed_tool(seconds, *arguments):
+def killed_tool(moment, *arguments):
     before = machine()
     up = Up(*arguments)
-    time.sleep(seconds)
-    own = bed_namespaces() if seconds > 1 else frozenset()
+    moment()
     up.end(signal.SIGKILL)
-    expect(traces(), f"nothing was there after {seconds} s: this check proves nothing")
+    expect(traces(), "nothing was there: this check proves nothing")
+    own = bed_namespaces() if (DIRECTORY / BED / "cp1" / "pid").exists() else frozenset()
     testbed("down", "--name", BED)
     expect_clean(before, own)
 
 
-for _seconds in (0.4, 3, 9):
-    CHECKS[f"nothing is left when up is killed after {_seconds} s"] = lambda s=_seconds: killed_tool(s)
-CHECKS["nothing is left when up --systemd is killed after 5 s"] = lambda: killed_tool(5, "--systemd")
+def something_is_there():
+    end = time.monotonic() + 30
+    while not (DIRECTORY / BED).exists():
+        expect(time.monotonic() < end, "up does not begin")
+
+
+for _words, _moment in {
+    "it begins": something_is_there,
+    "containerd starts": lambda: process_of("containerd"),
+    "etcd starts": lambda: process_of("etcd"),
+}.items():
+    CHECKS[f"nothing is left when up is killed as {_words}"] = lambda m=_moment: killed_tool(m)
+CHECKS["nothing is left when up --systemd is killed as etcd starts"] = lambda: killed_tool(
+    lambda: process_of("etcd"), "--systemd"
+)
 
 
 @check
