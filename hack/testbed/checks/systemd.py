@@ -2,6 +2,7 @@
 
 import json
 
+from bed import programs
 from bed.places import NEWEST
 
 from .background import BED, HERE, check, expect, testbed
@@ -34,7 +35,7 @@ def pod():
             "containers": [
                 {
                     "name": "busctl",
-                    "image": f"registry.k8s.io/kube-scheduler:{NEWEST}",
+                    "image": programs.image_names(NEWEST)["kube-scheduler"],
                     "command": call,
                     "volumeMounts": [{"name": name, "mountPath": path} for name, path in mounts.items()],
                 }
