@@ -284,7 +284,11 @@ impl Agent {
         let bases = seen.snapshot.bases.keys().filter_map(|path| above(path));
         let target = seen.plan.target.as_ref();
         let manifests = seen.snapshot.facts.manifest_dirs().map(on_host).filter(|dir| dir.is_dir());
-        let dirs: BTreeSet<PathBuf> = self.settings.sources.iter().cloned().chain(bases).chain(manifests).collect();
+        // the directory of our target may be gone for a while: then what it will be made in is watched
+        let of_target = seen.journal.target.as_deref().and_then(above);
+        let of_target = of_target.iter().flat_map(|dir| dir.ancestors()).find(|dir| dir.is_dir()).map(PathBuf::from);
+        let dirs: BTreeSet<PathBuf> =
+            self.settings.sources.iter().cloned().chain(bases).chain(manifests).chain(of_target).collect();
         self.known_text = target.map(|target| (on_host(&target.path), target.digest));
         let trouble = self.wakes.keep(&dirs).err();
         if let Some(why) = trouble.as_ref().filter(|why| self.unwatched.as_ref() != Some(why)) {
@@ -315,7 +319,12 @@ impl Agent {
             let ours = target.and_then(|target| target.ours());
             let proven = seen.is_some_and(was_proven);
             report.digest = plan.digest.or(report.digest);
-            report.verified_digest = journal.last_good.as_ref().filter(|_| proven).and_then(|good| good.digest);
+            // other sources may come to the same revision, and are then proven with it
+            report.verified_digest = if report.standing.phase == Phase::Ready {
+                plan.digest
+            } else {
+                journal.last_good.as_ref().filter(|_| proven).and_then(|good| good.digest)
+            };
             report.revision = ours.map(|ours| ours.revision.clone());
             report.generation = ours.map(|ours| ours.generation);
             report.platform = plan.platform;

@@ -21,9 +21,10 @@ pub(crate) const CONTROL_PLANE_LABELS: [&str; 2] =
 
 /// Connects: by a kubeconfig, or as the pod's service account.
 pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, Finding> {
-    let wrong = |error: &dyn std::error::Error| {
+    let wrong = |error: &(dyn std::error::Error + 'static)| {
         let way_out = "give --kubeconfig FILE, or run in a pod with a service account; without any API: --standalone";
-        let finding = Finding::error("api-config", format!("do not know how to reach the API: {error}"), way_out);
+        let finding =
+            Finding::error("api-config", format!("do not know how to reach the API: {}", told(error)), way_out);
         kubeconfig.iter().fold(finding, |finding, file| finding.in_file(file.display().to_string()))
     };
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
@@ -48,18 +49,18 @@ pub(crate) async fn answer<T>(asked: impl Future<Output = Result<T, kube::Error>
     }
 }
 
-/// An error with what caused it, in one line.
-pub(crate) fn told(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
+/// An error in one line: the API server's own words where there are some, else what went wrong at the bottom.
+pub(crate) fn told(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut deepest = error;
+    loop {
+        if let Some(kube::Error::Api(status)) = deepest.downcast_ref() {
+            return format!("{} (code {})", status.message.replace('\n', " "), status.code);
         }
-        cause = error.source();
+        match deepest.source() {
+            Some(cause) => deepest = cause,
+            None => return deepest.to_string().replace('\n', " "),
+        }
     }
-    text.replace('\n', " ")
 }
 
 /// Names of the control-plane nodes.

@@ -82,7 +82,7 @@ fn every_platform_is_documented() {
 #[test]
 fn the_commands_at_the_top_of_the_readme_are_the_ones_that_ci_runs() {
     let readme = read("README.md");
-    assert!(readme.contains("cargo run -- plan --host-root examples/host --source examples/source"));
+    assert!(readme.contains("cargo run -- run --sandbox "));
     assert!(readme.contains("cargo test "));
     assert!(read(".ci/run").contains("cargo test"));
 }

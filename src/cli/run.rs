@@ -197,9 +197,9 @@ impl Args {
     }
 
     fn begin_log(&self) {
-        let own = Targets::new()
-            .with_default(LevelFilter::WARN.min(self.log_level))
-            .with_target("schedpatch", self.log_level);
+        // what libraries have to say is told by us, in our words
+        let others = if self.log_level >= LevelFilter::DEBUG { LevelFilter::WARN } else { LevelFilter::OFF };
+        let own = Targets::new().with_default(others).with_target("schedpatch", self.log_level);
         let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false).with_ansi(false);
         let log = tracing_subscriber::registry().with(own);
         // a second one in this process would be a mistake of ours, and no reason to stop

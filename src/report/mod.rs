@@ -12,9 +12,12 @@ pub use http::serve;
 pub use node::Reporter;
 pub use reach::Reach;
 
-use crate::phase::Standing;
+use crate::phase::{Phase, Standing};
 use crate::revision::Digest;
 use crate::stamp::Stamp;
+
+/// The reason of an agent that has not looked yet.
+const STARTING: &str = "Starting";
 
 /// Where this node is, for everybody.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +69,7 @@ impl Report {
     /// Before anything was looked at.
     pub fn pending(now: Stamp) -> Self {
         Self {
-            standing: Standing::new(crate::phase::Phase::Pending, "Starting", "nothing was looked at yet"),
+            standing: Standing::new(Phase::Pending, STARTING, "nothing was looked at yet"),
             since: now,
             digest: None,
             verified_digest: None,

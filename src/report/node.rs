@@ -10,7 +10,7 @@ use kube::{Api, Client, Resource as _};
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::Report;
+use super::{Report, STARTING};
 use crate::cluster::answer;
 
 /// Who we are in `managedFields` and events.
@@ -61,7 +61,8 @@ impl Reporter {
         loop {
             let now = report.borrow_and_update().clone();
             let annotations = annotations(&now);
-            let mut is_told = told.as_ref() == Some(&annotations);
+            // before the first look there is nothing to say, and what the last agent said still holds
+            let mut is_told = told.as_ref() == Some(&annotations) || now.standing.reason == STARTING;
             if !is_told {
                 match self.annotate(&annotations).await {
                     Ok(()) => {
