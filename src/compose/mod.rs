@@ -155,8 +155,8 @@ type Others = BTreeMap<String, (Vec<u8>, String)>;
 fn read_sources(sources: &[Source], version: Version) -> Result<(Vec<Config>, Others), Vec<Finding>> {
     let mut configs = Vec::new();
     let mut others = Others::new();
-    for source in sources {
-        let sorted = source::sort(source)?;
+    for sorted in source::sort_all(sources) {
+        let sorted = sorted?;
         configs.extend(source::choose(sorted.configs, version).map_err(|finding| vec![finding])?);
         for (name, content, path) in sorted.others {
             match others.get(&name) {

@@ -2,16 +2,21 @@
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::thread;
 
 use serde_yaml::{Mapping, Value};
 
 use super::version::{GROUP, Version};
 use super::yaml11;
-use crate::edit::{self, Place, PlacePath, Rule, lines_of_places};
+use crate::edit::{self, Place, PlacePath, Refusal, Rule, lines_of_places};
 use crate::finding::Finding;
 use crate::observe::Source;
 
 const KIND: &str = "KubeSchedulerConfiguration";
+
+/// A few hundred kilobytes take some milliseconds to read, a thread some microseconds to start.
+const WORTH_A_THREAD: usize = 100_000;
+const THREADS: usize = 4;
 
 /// A file of kind KubeSchedulerConfiguration.
 #[derive(Clone, Debug)]
@@ -55,22 +60,53 @@ pub(crate) struct Sorted {
     pub others: Vec<(String, Vec<u8>, String)>,
 }
 
-/// Sorts the files of a source, or says what is wrong with some.
-pub(crate) fn sort(source: &Source) -> Result<Sorted, Vec<Finding>> {
+/// Sorts the files of every source, or says what is wrong with some.
+pub(crate) fn sort_all(sources: &[Source]) -> Vec<Result<Sorted, Vec<Finding>>> {
+    let path = |dir: &str, name: &str| format!("{}/{name}", dir.trim_end_matches('/'));
+    let files: Vec<(String, &[u8])> = sources
+        .iter()
+        .flat_map(|source| source.files.iter().map(|(name, content)| (path(&source.dir, name), content.as_slice())))
+        .collect();
+    let bytes: usize = files.iter().map(|(_, content)| content.len()).sum();
+    let threads = if bytes < WORTH_A_THREAD { 1 } else { THREADS };
+    let mut read = share_out(&files, threads, |(file, content)| read(file, content)).into_iter().zip(&files);
+    sources.iter().map(|source| sort(source, read.by_ref().take(source.files.len()))).collect()
+}
+
+/// Sorts the files of a source by what was read in them.
+fn sort<'a>(
+    source: &Source,
+    read: impl Iterator<Item = (Result<Option<Config>, Finding>, &'a (String, &'a [u8]))>,
+) -> Result<Sorted, Vec<Finding>> {
     let mut sorted = Sorted::default();
     let mut findings = Vec::new();
-    for (name, content) in &source.files {
-        let file = format!("{}/{name}", source.dir.trim_end_matches('/'));
+    for (name, (read, (file, content))) in source.files.keys().zip(read) {
         let is_yaml = [".yaml", ".yml", ".json"].iter().any(|end| name.to_ascii_lowercase().ends_with(end));
-        match read(&file, content) {
+        match read {
             Ok(Some(config)) => sorted.configs.push(config),
             // another name need not be YAML, unless it says that it is a configuration
-            Err(_) if !is_yaml && !names_kind(content) => sorted.others.push((name.clone(), content.clone(), file)),
-            Ok(None) => sorted.others.push((name.clone(), content.clone(), file)),
-            Err(finding) => findings.push(finding),
+            Err(finding) if is_yaml || names_kind(content) => findings.push(finding),
+            Ok(None) | Err(_) => sorted.others.push((name.clone(), content.to_vec(), file.clone())),
         }
     }
     if findings.is_empty() { Ok(sorted) } else { Err(findings) }
+}
+
+/// Does the same with every item, on several threads, and gives the results in the order of the items.
+fn share_out<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let run = &|part: &[T]| part.iter().map(&work).collect::<Vec<_>>();
+    let (own, others) = items.split_at(items.len().div_ceil(threads));
+    thread::scope(|scope| {
+        let parts = others.chunks(own.len().max(1));
+        let start = |part| (part, thread::Builder::new().spawn_scoped(scope, move || run(part)).ok());
+        let others: Vec<_> = parts.map(start).collect();
+        let mut results = run(own);
+        for (part, thread) in others {
+            // no thread was to be had, or it panicked, which then shows here
+            results.extend(thread.and_then(|thread| thread.join().ok()).unwrap_or_else(|| run(part)));
+        }
+        results
+    })
 }
 
 /// Reads a configuration; `None` for a file of another sort.
@@ -81,13 +117,19 @@ pub(crate) fn read(file: &str, content: &[u8]) -> Result<Option<Config>, Finding
     };
     let text = str::from_utf8(content).map_err(|_| broken("it is not UTF-8 text".to_owned(), None))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    // first the reader that refuses what would cost the other one time or memory: depth, and aliases that multiply
-    let ambiguous = edit::find_bare(text, yaml11::is_ambiguous).map_err(|refusal| match refusal.rule {
-        Rule::NotYaml => broken(refusal.message.replace("cannot be read as YAML: ", ""), refusal.line),
-        _ => Finding::from(refusal).in_file(file),
-    })?;
-    let value: Value = serde_yaml::from_str(text)
-        .map_err(|error| broken(error.to_string(), error.location().map(|location| location.line())))?;
+    let survey = match edit::survey(text, yaml11::is_ambiguous) {
+        Ok(survey) => survey,
+        Err(Refusal { rule: Rule::NotAPod, .. }) => return Ok(None), // an empty file
+        Err(refusal) if refusal.rule == Rule::NotYaml => {
+            return Err(broken(refusal.message.replace("cannot be read as YAML: ", ""), refusal.line));
+        }
+        Err(refusal) => return Err(Finding::from(refusal).in_file(file)),
+    };
+    let value = match survey.values {
+        Some(value) => value,
+        None => serde_yaml::from_str(text)
+            .map_err(|error| broken(error.to_string(), error.location().map(|location| location.line())))?,
+    };
     let field = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (field("apiVersion"), field("kind"));
     let Some(version) = api_version.strip_prefix(GROUP).and_then(|rest| rest.strip_prefix('/')) else {
@@ -104,7 +146,7 @@ pub(crate) fn read(file: &str, content: &[u8]) -> Result<Option<Config>, Finding
         let finding = Finding::error("source-kind", message, format!("use kind: {KIND}, or take the file out"));
         return Err(finding.in_file(file).at_line(line_of(text, "kind")));
     }
-    if let Some((word, line)) = ambiguous {
+    if let Some((word, line)) = survey.bare {
         let message = format!("the bare word {word} means different things to different YAML readers");
         let way_out = match word.as_str() {
             "<<" => "write the merged keys out".to_owned(),

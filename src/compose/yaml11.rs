@@ -2,6 +2,10 @@
 
 /// Whether a bare word is one of them.
 pub(crate) fn is_ambiguous(word: &str) -> bool {
+    // most words begin otherwise, and every one is looked at
+    if !word.starts_with(|first: char| first.is_ascii_digit() || "+-=<yYnNoO".contains(first)) {
+        return false;
+    }
     let lower = word.to_ascii_lowercase();
     let digits = lower.trim_start_matches(['+', '-']);
     matches!(lower.as_str(), "y" | "n" | "yes" | "no" | "on" | "off" | "=" | "<<")
@@ -35,10 +39,11 @@ fn is_date(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::edit;
 
     #[test]
     fn words_that_two_readers_read_differently_are_found_unless_quoted() {
-        let first_ambiguous = |text: &str| crate::edit::find_bare(text, is_ambiguous).unwrap();
+        let first_ambiguous = |text: &str| edit::survey(text, is_ambiguous).unwrap().bare;
         for word in ["yes", "Off", "y", "012", "-017", "0b11", "0o14", "1_000", "12:30:45", "2001-01-01"] {
             assert_eq!(first_ambiguous(&format!("a: 1\nb: {word}\n")), Some((word.to_owned(), 2)));
             assert_eq!(first_ambiguous(&format!("b: \"{word}\"\n")), None);

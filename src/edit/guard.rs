@@ -30,7 +30,11 @@ pub(crate) fn before_reading(text: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn odd_line_break(text: &str) -> Option<usize> {
+/// The first line break that not every reader takes for one.
+pub(crate) fn odd_line_break(text: &str) -> Option<usize> {
+    if text.is_ascii() && !text.contains('\r') {
+        return None;
+    }
     let bytes = text.as_bytes();
     bytes.iter().enumerate().find_map(|(at, byte)| {
         let odd = match byte {

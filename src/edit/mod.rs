@@ -24,11 +24,13 @@ mod standing;
 mod static_pod;
 mod tree;
 mod undo;
+mod values;
 
 pub use draft::Draft;
 pub use flags::{Flag, last as last_flag, value_of as flag_of};
 pub use mounts::Mount;
-pub(crate) use places::{find_bare, lines_of_places};
+pub(crate) use places::lines_of_places;
+pub use places::{Survey, survey};
 pub(crate) use pod::{GENERATION, REVISION};
 pub use pod::{Ours, SchedulerPod, identity, read};
 pub use recommit::recommit;

@@ -21,14 +21,24 @@ impl<'a> Tree<'a> {
         Self::build(Builder::new(text))
     }
 
+    /// The same without the comments, which only an editor needs.
+    pub fn read_uncommented(text: &'a str) -> Result<Self, Refusal> {
+        Self::build(Builder { keeps_comments: false, ..Builder::new(text) })
+    }
+
     /// Reads the first document the way a careless reader would: only to know what it is, never to edit it.
     pub fn glance(text: &'a str) -> Option<Self> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        Self::build(Builder { careless: true, ..Builder::new(text) }).ok()
+        Self::build(Builder { careless: true, keeps_comments: false, ..Builder::new(text) }).ok()
     }
 
     fn build(mut builder: Builder<'a>) -> Result<Self, Refusal> {
-        for event in Parser::new_from_str(builder.text) {
+        let options = granit_parser::options! {
+            emit_comments: builder.keeps_comments,
+            // a file may hold as many comments in a row as it likes: they cost no more than their own text
+            max_buffered_comment_events: usize::MAX,
+        };
+        for event in Parser::new_from_str_with_options(builder.text, options) {
             let (event, span) = event.map_err(|error| {
                 let message = format!("cannot be read as YAML: {}", error.info());
                 Refusal::at_line(Rule::NotYaml, error.marker().line(), message)
@@ -56,6 +66,7 @@ struct Builder<'a> {
     /// How much text all aliases so far stand for
     expansion: usize,
     root: Option<Node<'a>>,
+    keeps_comments: bool,
     comments: Vec<Range<usize>>,
     documents: usize,
     /// Whether duplicate keys are let pass
@@ -71,6 +82,7 @@ impl<'a> Builder<'a> {
             anchors: HashMap::new(),
             expansion: 0,
             root: None,
+            keeps_comments: true,
             comments: Vec::new(),
             documents: 0,
             careless: false,

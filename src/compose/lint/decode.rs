@@ -1,5 +1,7 @@
 //! Strict decoding, as the scheduler does it: every key known, every value of its type.
 
+use std::borrow::Cow;
+
 use serde_yaml::{Mapping, Value};
 
 use super::LintRule;
@@ -64,8 +66,9 @@ impl Walk<'_> {
 
     fn entries(&mut self, entries: &Mapping, fields: &[Field]) {
         for (key, value) in entries {
-            let name = key.as_str().map_or_else(|| serde_json::to_string(key).unwrap_or_default(), str::to_owned);
-            self.below(Place::Key(name.clone()), |walk| walk.field(&name, value, fields));
+            let odd = || Cow::Owned(serde_json::to_string(key).unwrap_or_default());
+            let name = key.as_str().map_or_else(odd, Cow::Borrowed);
+            self.below(Place::Key(name.to_string()), |walk| walk.field(&name, value, fields));
         }
     }
 

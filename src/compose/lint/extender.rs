@@ -20,12 +20,16 @@ struct Extender<'a> {
     config: &'a Config,
     index: usize,
     value: &'a Value,
+    tls: Option<&'a Value>,
 }
 
 /// Every extender of a file.
 fn extenders(config: &Config) -> impl Iterator<Item = Extender<'_>> {
     let items = config.content.get("extenders").and_then(Value::as_sequence);
-    items.into_iter().flatten().enumerate().map(move |(index, value)| Extender { config, index, value })
+    items.into_iter().flatten().enumerate().map(move |(index, value)| {
+        let tls = value.get("tlsConfig");
+        Extender { config, index, value, tls }
+    })
 }
 
 impl Extender<'_> {
@@ -43,7 +47,7 @@ impl Extender<'_> {
     }
 
     fn tls(&self, name: &str) -> bool {
-        let value = self.value.get("tlsConfig").and_then(|tls| tls.get(name));
+        let value = self.tls.and_then(|tls| tls.get(name));
         value.is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
     }
 
@@ -55,7 +59,7 @@ impl Extender<'_> {
     }
 
     fn is_insecure(&self) -> bool {
-        let insecure = self.value.get("tlsConfig").and_then(|tls| tls.get("insecure"));
+        let insecure = self.tls.and_then(|tls| tls.get("insecure"));
         insecure.and_then(Value::as_bool).unwrap_or(false)
     }
 
@@ -119,7 +123,7 @@ fn check_one(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
 /// Whether the scheduler can read the files that it needs to speak TLS.
 fn check_files(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let tls = |name: &str| extender.value.get("tlsConfig").and_then(|tls| tls.get(name)).and_then(Value::as_str);
+    let tls = |name: &str| extender.tls.and_then(|tls| tls.get(name)).and_then(Value::as_str);
     for name in ["certFile", "keyFile", "caFile"] {
         let Some(path) = tls(name).filter(|path| !path.is_empty()) else { continue };
         if !judge.sees(path) {
