@@ -101,12 +101,11 @@ const KUBECONFIG: &str = "apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  
 
 /// The credentials of the host are not on this machine.
 fn with_kubeconfig(config: &str, path: &Path) -> String {
-    let mut lines: Vec<String> = config.lines().map(str::to_owned).collect();
-    match lines.iter_mut().find(|line| line.starts_with("  kubeconfig:")) {
-        Some(line) => *line = format!("  kubeconfig: \"{}\"", path.display()),
-        None => lines.push(format!("clientConnection:\n  kubeconfig: \"{}\"", path.display())),
+    let own = format!("\"kubeconfig\": \"{}\"", path.display());
+    match config.split_once("\"kubeconfig\": \"").and_then(|(before, rest)| Some((before, rest.split_once('"')?.1))) {
+        Some((before, after)) => format!("{before}{own}{after}"),
+        None => config.replacen('{', &format!("{{\n  \"clientConnection\": {{{own}}},"), 1),
     }
-    lines.join("\n") + "\n"
 }
 
 /// Whether the lint says that the scheduler would refuse.

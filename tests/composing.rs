@@ -31,7 +31,10 @@ fn compose(fragments: &[(String, Value)]) -> Result<Option<Composed>, Vec<Findin
 }
 
 fn config(composed: &Composed) -> Value {
-    serde_yaml::from_slice(&composed.files["config.yaml"]).expect("the composed file is YAML")
+    let text = &composed.files["config.yaml"];
+    let as_json: Value = serde_json::from_slice(text).expect("the composed file is JSON");
+    assert_eq!(as_json, serde_yaml::from_slice::<Value>(text).expect("and YAML"), "and says the same as both");
+    as_json
 }
 
 /// A fragment whose parts no other number has.
@@ -130,6 +133,43 @@ fn an_extender_that_can_stop_all_scheduling_is_refused_unless_a_person_insists()
     let blocking = json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "extenders": [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f"}]});
     let findings = compose(&[("a.json".to_owned(), blocking)]).expect_err("it is refused");
     assert_eq!(findings.iter().map(|finding| finding.rule).collect::<Vec<_>>(), ["blocking-extender"]);
+}
+
+/// Much to read is read on several threads, which must not show.
+#[test]
+fn what_is_composed_does_not_depend_on_how_much_there_is_to_read() {
+    let pod = pod();
+    let target = Target { pod: &pod, version: Version::parse("v1.36.0").expect("a release"), base: None };
+    let compose = |files: &BTreeMap<String, Vec<u8>>| {
+        let (one, two) = files.iter().partition(|(name, _)| name.as_str() < "05");
+        let sources = [one, two].map(|files: BTreeMap<&String, &Vec<u8>>| {
+            let files = files.into_iter().map(|(name, content)| (name.clone(), content.clone()));
+            Source { dir: "/config".to_owned(), files: files.collect() }
+        });
+        compose::compose(&sources, &target, &Wishes::default(), &[])
+    };
+    for seed in 0..20 {
+        let mut rng = Rng::new(seed);
+        let small: BTreeMap<String, Vec<u8>> = (0..10)
+            .map(|number| {
+                (format!("{number:02}.yaml"), serde_yaml::to_string(&fragment(&mut rng, number)).expect("YAML").into())
+            })
+            .collect();
+        let mut large = small.clone();
+        for text in large.values_mut() {
+            text.extend("# much ado about nothing\n".repeat(1_000).bytes());
+        }
+        let (few, many) = (compose(&small).expect("composed"), compose(&large).expect("composed"));
+        let (few, many) = (few.expect("something"), many.expect("something"));
+        assert_eq!((few.files, few.origins), (many.files, many.origins), "seed {seed}");
+
+        for name in ["02.yaml", "04.yaml", "09.yaml"] {
+            large.get_mut(name).expect("a file").extend(b"a: [\n");
+        }
+        let files: Vec<_> = compose(&large).expect_err("refused").into_iter().map(|finding| finding.file).collect();
+        let expected = ["/config/02.yaml", "/config/04.yaml"].map(|file| Some(file.to_owned()));
+        assert_eq!(files, expected, "the first source that is wrong, file by file");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod identity;
 pub mod lint;
 mod merge;
+mod proof;
 mod render;
 mod schema;
 mod source;
@@ -140,12 +141,14 @@ fn write(config: Mapping, others: Others) -> Result<BTreeMap<String, Vec<u8>>, F
         let message = format!("the composed configuration is named {CONFIG_FILE} itself");
         return Err(name_taken(message).in_file(path));
     }
+    let mut config = Value::Mapping(config);
+    render::settle_numbers(&mut config);
     let text = render::render(&config);
-    if serde_yaml::from_str::<Value>(&text).ok() != Some(Value::Mapping(config)) {
+    if !proof::says(&text, &config) {
         return Err(unproven());
     }
     let others = others.into_iter().map(|(name, (content, _))| (name, content));
-    Ok(others.chain([(CONFIG_FILE.to_owned(), text.into_bytes())]).collect())
+    Ok(others.chain([(CONFIG_FILE.to_owned(), text)]).collect())
 }
 
 /// Name, content and path of the files that are only copied.

@@ -35,6 +35,5 @@ pub(crate) use pod::{GENERATION, REVISION};
 pub use pod::{Ours, SchedulerPod, identity, read};
 pub use recommit::recommit;
 pub use refusal::{Refusal, Rule};
-pub(crate) use spell::{bare_or_quoted, double_quoted};
 pub use static_pod::{CONFIG_FILE, HostMount, Wanted, patch, read_original, unpatch};
 pub(crate) use tree::{Path as PlacePath, Seg as Place};

@@ -19,11 +19,6 @@ pub(crate) fn scalar(text: &str, like: ScalarStyle) -> String {
     }
 }
 
-/// A word bare where that is safe.
-pub(crate) fn bare_or_quoted(text: &str) -> String {
-    scalar(text, ScalarStyle::Plain)
-}
-
 /// Always in quotes: single where the text holds double ones, so that a line of JSON stays readable.
 pub(crate) fn quoted(text: &str) -> String {
     if text.contains('"') && is_printable_ascii(text) { single_quoted(text) } else { double_quoted(text) }
