@@ -9,7 +9,8 @@
 //!
 //! Folders are the stages, in this order; `tick` is one pass through them. `platform`, `compose`, `edit`, `plan`, `revision`,
 //! `journal` and `status` are pure: no clock, no file, no network, no environment. `observe` reads and never writes. Only
-//! `apply` writes to the host, and every call that does goes through `apply::Door`.
+//! `apply` writes to the host, and every call that does goes through `apply::Door`. `fleet` is apart: it asks the cluster
+//! where all nodes are.
 
 pub mod agent;
 pub mod apply;
@@ -18,6 +19,7 @@ pub mod cluster;
 pub mod compose;
 pub mod edit;
 pub mod finding;
+pub mod fleet;
 pub mod journal;
 pub mod observe;
 pub mod phase;

@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    schedpatch::cli::Cli::parse().run()
+    schedpatch::cli::main(std::env::args_os().collect())
 }

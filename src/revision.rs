@@ -39,6 +39,12 @@ impl Digest {
     pub fn of_files(files: &BTreeMap<String, Vec<u8>>) -> Self {
         Self::of_parts(files.iter().flat_map(|(name, content)| [name.as_bytes(), content]))
     }
+
+    /// Over what the user wants: the files of each source, in the order of the sources.
+    pub fn of_sources<'a>(sources: impl IntoIterator<Item = &'a BTreeMap<String, Vec<u8>>>) -> Self {
+        let sources: Vec<_> = sources.into_iter().map(|files| Self::of_files(files).to_string()).collect();
+        Self::of_parts(sources.iter().map(String::as_bytes))
+    }
 }
 
 impl fmt::Display for Digest {

@@ -28,6 +28,9 @@ pub struct Status {
     bad: Vec<BadRevision>,
     hold: Option<Hold>,
     in_flight: Option<Flight>,
+    /// Whether the extenders of what is applied take connections; only when that was asked for
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extenders: Option<Vec<Extender>>,
     /// Why something cannot be told or will not work
     pub findings: Vec<Finding>,
 }
@@ -85,6 +88,14 @@ struct Flight {
     since: Stamp,
 }
 
+/// Where an extender is, and whether it takes connections.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Extender {
+    url: String,
+    reachable: bool,
+}
+
 impl Status {
     /// Of a host, by what was seen and by the plan to take ours out of it.
     pub fn of(snapshot: &Snapshot, restore: &Plan) -> Self {
@@ -128,6 +139,7 @@ impl Status {
             bad: bad.collect(),
             hold: journal.hold.clone(),
             in_flight,
+            extenders: None,
             findings,
         }
     }
@@ -144,8 +156,17 @@ impl Status {
             bad: Vec::new(),
             hold: None,
             in_flight: None,
+            extenders: None,
             findings: vec![finding],
         }
+    }
+
+    /// With what the extenders answered, or why nobody could ask them.
+    #[must_use]
+    pub fn with_extenders(mut self, answers: Result<Vec<(String, bool)>, Finding>) -> Self {
+        let answers = answers.map_err(|finding| self.findings.push(finding)).unwrap_or_default();
+        self.extenders = Some(answers.into_iter().map(|(url, reachable)| Extender { url, reachable }).collect());
+        self
     }
 
     /// Whether work is in flight or somebody else changed what we wrote.
@@ -220,6 +241,16 @@ fn write(out: &mut String, status: &Status) -> std::fmt::Result {
     if let Some(Flight { kind, revision, since, .. }) = &status.in_flight {
         let what = revision.as_ref().map_or_else(String::new, |revision| format!(" of revision {revision}"));
         writeln!(out, "in flight   {kind}{what}, begun {since} and not noted as done: run it again to finish")?;
+    }
+    match status.extenders.as_deref() {
+        None => {}
+        Some([]) => writeln!(out, "extender    none")?,
+        Some(extenders) => {
+            for Extender { url, reachable } in extenders {
+                let answer = if *reachable { "takes connections" } else { "does not take connections from this host" };
+                writeln!(out, "extender    {url} {answer}")?;
+            }
+        }
     }
     Ok(())
 }

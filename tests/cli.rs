@@ -7,6 +7,7 @@
 )]
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -244,4 +245,89 @@ fn what_others_added_around_our_lines_is_no_reason_to_write_again() {
     ]));
     let diff = restored["steps"][0]["diff"].as_str().unwrap_or_default().to_owned();
     assert!(diff.contains("-    - --config=") && !diff.contains("---v=4") && !diff.contains("-    - --v=4"), "{diff}");
+}
+
+/// A kubeconfig whose API server is at a port that nobody listens on.
+fn kubeconfig(name: &str) -> String {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli").join(name);
+    fs::create_dir_all(&dir).expect("a directory");
+    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
+         contexts: [{{name: here, context: {{cluster: c, user: u}}}}, {{name: there, context: {{cluster: c, user: u}}}}]\n\
+         clusters: [{{name: c, cluster: {{server: 'https://127.0.0.1:{port}', insecure-skip-tls-verify: true}}}}]\n\
+         users: [{{name: u, user: {{token: x}}}}]\n"
+    );
+    let file = dir.join("config");
+    fs::write(&file, text).expect("a file");
+    file.display().to_string()
+}
+
+#[test]
+fn a_cluster_that_cannot_be_asked_is_told_in_words_and_exits_with_1() {
+    let file = kubeconfig("away");
+    let cases: [(&[&str], &str, &str); 5] = [
+        (&["--cluster"], "api-config", "kubeconfig"),
+        (&["--kubeconfig", "/nonexistent"], "api-config", "/nonexistent"),
+        (&["--kubeconfig", &file, "--context", "nowhere"], "no-such-context", "it has: here, there"),
+        (&["--kubeconfig", &file, "--context", "there"], "api-away", "does not answer"),
+        (&["--kubeconfig", &file, "--wait", "1s"], "api-away", "does not answer"),
+    ];
+    for (flags, rule, words) in cases {
+        let output = schedpatch(&[&["status", "-o", "json"], flags].concat());
+        assert_eq!((output.status.code(), first_rule(&output).as_str()), (Some(1), rule), "{flags:?}");
+        assert_eq!((&json(&output)["scope"], &json(&output)["proven"]), (&"cluster".into(), &false.into()));
+        let output = schedpatch(&[&["status"], flags].concat());
+        assert!(text(&output.stderr).contains(words), "{flags:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn called_by_kubectl_it_is_about_the_cluster() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli/plugin");
+    fs::create_dir_all(&dir).expect("a directory");
+    let plugin = dir.join("kubectl-schedpatch");
+    let _ = fs::remove_file(&plugin);
+    symlink(env!("CARGO_BIN_EXE_schedpatch"), &plugin).expect("a link");
+    let run = |args: &[&str]| Command::new(&plugin).env_clear().args(args).output().expect("the program runs");
+    let file = kubeconfig("plugin-config");
+    let output =
+        Command::new(&plugin).env_clear().env("KUBECONFIG", &file).args(["status"]).output().expect("the program runs");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("error[api-away]"), "{}", text(&output.stderr));
+    assert!(text(&run(&["status", "--help"]).stdout).contains("Usage: kubectl schedpatch status"));
+    for wrong in [&["status", "--extenders"][..], &["status", "--wait", "soon"], &["status", "--nonsense"]] {
+        assert_eq!(run(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+    assert_eq!(schedpatch(&["status", "--extenders", "--cluster"]).status.code(), Some(2));
+}
+
+#[test]
+fn extenders_are_asked_on_demand_and_do_not_change_the_exit_code() {
+    let root = host("extenders", &good_manifest());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (here, gone) = (listener.local_addr().expect("an address").port(), {
+        let gone = TcpListener::bind("127.0.0.1:0").expect("a port");
+        gone.local_addr().expect("an address").port()
+    });
+    let source = root.join("source");
+    fs::create_dir_all(&source).expect("a directory");
+    let extender =
+        |port: u16| format!("  - {{urlPrefix: 'http://127.0.0.1:{port}/x', filterVerb: filter, ignorable: true}}\n");
+    let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n";
+    fs::write(source.join("config.yaml"), format!("{head}{}{}", extender(here), extender(gone))).expect("a file");
+    let (host, source) = (root.join("host").display().to_string(), source.display().to_string());
+    let applied = schedpatch(&["apply", "--host-root", &host, "--source", &source]);
+    assert_eq!(applied.status.code(), Some(0), "{}", text(&applied.stderr));
+    let output = schedpatch(&["status", "--host-root", &host, "--extenders", "-o", "json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let mut asked = [(here, true), (gone, false)];
+    asked.sort_by_key(|(port, _)| format!("http://127.0.0.1:{port}"));
+    let expected = asked.iter().map(
+        |(port, reachable)| serde_json::json!({"url": format!("http://127.0.0.1:{port}"), "reachable": reachable}),
+    );
+    assert_eq!(json(&output)["extenders"], expected.collect::<serde_json::Value>());
+    let shown = text(&schedpatch(&["status", "--host-root", &host, "--extenders"]).stdout);
+    assert!(shown.contains(&format!("http://127.0.0.1:{here} takes connections")), "{shown}");
+    assert!(json(&schedpatch(&["status", "--host-root", &host, "-o", "json"])).get("extenders").is_none());
 }

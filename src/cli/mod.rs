@@ -2,6 +2,7 @@
 
 mod apply;
 mod args;
+mod fleet;
 mod output;
 mod plan;
 mod restore;
@@ -10,15 +11,20 @@ mod sandbox;
 mod status;
 mod write;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 
 use crate::settings::Settings;
 
 /// Exit code for wrong usage, as clap has it.
 const USAGE: u8 = 2;
+
+/// Called by this name, as kubectl does for `kubectl schedpatch`, it is about the cluster where it can be.
+const PLUGIN: &str = "kubectl-schedpatch";
 
 /// Puts your scheduler configuration into the kube-scheduler that a cluster already runs.
 #[derive(Debug, Parser)]
@@ -35,6 +41,25 @@ enum Command {
     Apply(apply::Args),
     Restore(restore::Args),
     Status(status::Args),
+}
+
+/// Parses the words of the command line, the first of which is the program's name, and runs the command.
+pub fn main(words: Vec<OsString>) -> ExitCode {
+    let is_plugin = words.first().and_then(|name| Path::new(name).file_name()).is_some_and(|name| name == PLUGIN);
+    let command = Cli::command();
+    let command = if is_plugin { command.bin_name("kubectl schedpatch") } else { command };
+    match Cli::from_arg_matches(&command.get_matches_from(words)) {
+        Ok(mut cli) => {
+            if let (true, Command::Status(args)) = (is_plugin, &mut cli.command) {
+                args.mean_cluster();
+            }
+            cli.run()
+        }
+        Err(error) => {
+            let _ = error.print();
+            ExitCode::from(USAGE)
+        }
+    }
 }
 
 impl Cli {
@@ -69,6 +94,12 @@ impl Cli {
                 "run",
                 ErrorKind::MissingRequiredArgument,
                 "give this node's name with --node-name NAME (or NODE_NAME), or run without any API: --standalone",
+            ),
+            Command::Status(args) if args.contradicts_itself() => wrong(
+                "status",
+                ErrorKind::ArgumentConflict,
+                "extenders are asked from the network of their scheduler: run schedpatch status --extenders on the host, \
+                 without the flags of the cluster",
             ),
             Command::Restore(args) if args.contradicts_itself() => wrong(
                 "restore",

@@ -1,12 +1,16 @@
-//! `schedpatch status`: what is applied here.
+//! `schedpatch status`: what is applied here, or with a kubeconfig where all control-plane nodes are.
 
 use std::process::ExitCode;
 
 use super::args::HostArgs;
+use super::fleet::ClusterArgs;
 use super::output::{ColorArgs, Output, fail, print};
+use crate::compose;
 use crate::finding::{Finding, Level};
 use crate::observe;
-use crate::plan::{self, Direction};
+use crate::plan::{self, Direction, Plan};
+use crate::report::Reach;
+use crate::settings::Settings;
 use crate::status::{self, Status};
 
 /// Exit code when work is in flight or the target is not what we wrote.
@@ -17,20 +21,38 @@ Examples:
   What is applied on this node, since when, and is it still what was written?
     schedpatch status
 
+  Do the extenders of what is applied take connections from here?
+    schedpatch status --extenders
+
+  Are the schedulers of all control-plane nodes proven at what is wanted?
+    schedpatch status --cluster
+    kubectl schedpatch status          the same, with a link kubectl-schedpatch to this program in PATH
+
+  Wait for it, for example after helm upgrade; fail at once when a node rolled back:
+    schedpatch status --context production --wait 5m
+
   For a script:
     schedpatch status -o json
 
-Exit codes: 0 settled, 1 failed, 2 wrong usage, 3 work is in flight or somebody else changed what was written.";
+Exit codes on the host: 0 settled, 1 failed, 2 wrong usage, 3 work is in flight or somebody else changed what was written.
+Over the cluster: 0 all schedulers are proven, 1 failed, 2 wrong usage, 3 not all are.";
 
-/// Say what is applied on this host; nothing is written
+/// Say what is applied on this host, or where all control-plane nodes are; nothing is written
 ///
-/// Revision and generation in the manifest, since when, whether it was proven to run, the last good revision, bad ones with
-/// their reasons, a hold, work in flight, and what others have changed.
+/// On this host: revision and generation in the manifest, since when, whether it was proven to run, the last good revision,
+/// bad ones with their reasons, a hold, work in flight, and what others have changed.
+///
+/// Over the cluster: one table of the control-plane nodes. What is wanted is read from the ConfigMap through the API, what
+/// runs from the schedulers' mirror pods; a node is proven when its agent has verified just that, and the pod shows it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
     host: HostArgs,
+
+    /// Ask whether each extender of what is applied takes connections from this host; never part of the exit code
+    #[arg(long)]
+    extenders: bool,
 
     /// Form of the answer
     #[arg(short, long, value_name = "FORM", default_value = "text", value_enum)]
@@ -38,14 +60,33 @@ pub(super) struct Args {
 
     #[command(flatten)]
     color: ColorArgs,
+
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
 impl Args {
+    /// Means the cluster, whatever the flags say.
+    pub(super) fn mean_cluster(&mut self) {
+        self.cluster.mean();
+    }
+
+    pub(super) fn contradicts_itself(&self) -> bool {
+        self.extenders && self.cluster.is_meant()
+    }
+
     pub(super) fn run(self) -> ExitCode {
         let colour = self.color.resolve();
+        if self.cluster.is_meant() {
+            return self.cluster.run(self.output, colour);
+        }
         let settings = self.host.settings();
         let status = match observe::take_snapshot(&settings) {
-            Ok(snapshot) => Status::of(&snapshot, &plan::make(&snapshot, &settings, Direction::Restore)),
+            Ok(snapshot) => {
+                let restore = plan::make(&snapshot, &settings, Direction::Restore);
+                let status = Status::of(&snapshot, &restore);
+                if self.extenders { status.with_extenders(ask_extenders(&settings, &restore)) } else { status }
+            }
             Err(finding) => Status::unknown(finding),
         };
         let code = if status.findings.iter().any(|finding| finding.level == Level::Error) {
@@ -63,4 +104,20 @@ impl Args {
             },
         }
     }
+}
+
+/// Asks the extenders of the configuration that the manifest names.
+fn ask_extenders(settings: &Settings, plan: &Plan) -> Result<Vec<(String, bool)>, Finding> {
+    let unreadable = |path: &str, why: &str| {
+        Finding::warning("extenders-unknown", format!("cannot tell the extenders: {why}"), "schedpatch apply mends it")
+            .in_file(path)
+    };
+    let pod = plan.target.as_ref().map(|target| &target.pod);
+    let Some(path) = pod.and_then(|pod| pod.host_path(pod.config()?.1)) else { return Ok(Vec::new()) };
+    let text =
+        observe::HostRoot::new(&settings.host_root).text(&path).ok_or_else(|| unreadable(&path, "no such text"))?;
+    let urls = compose::extenders_of(&text).ok_or_else(|| unreadable(&path, "it is no configuration"))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| unreadable(&path, &error.to_string()))?;
+    Ok(runtime.block_on(async { Reach::default().ask(&urls).await.to_vec() }))
 }

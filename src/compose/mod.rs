@@ -129,6 +129,11 @@ pub fn compose(
     Ok(Some(Composed { files: write(whole, others).map_err(one)?, origins, extenders, findings }))
 }
 
+/// Where the extenders of a configuration are: `urlPrefix` of each; none if the text is no configuration.
+pub fn extenders_of(text: &str) -> Option<Vec<String>> {
+    serde_yaml::from_str::<Value>(text).ok()?.as_mapping().map(urls)
+}
+
 /// Where the extenders are.
 fn urls(config: &Mapping) -> Vec<String> {
     let extenders = config.get("extenders").and_then(Value::as_sequence).into_iter().flatten();

@@ -33,6 +33,7 @@ pub(crate) use places::lines_of_places;
 pub use places::{Survey, survey};
 pub(crate) use pod::{GENERATION, REVISION};
 pub use pod::{Ours, SchedulerPod, identity, read};
+pub(crate) use program::words_after as scheduler_words;
 pub use recommit::recommit;
 pub use refusal::{Refusal, Rule};
 pub use static_pod::{CONFIG_FILE, HostMount, Wanted, patch, read_original, unpatch};

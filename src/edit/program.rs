@@ -32,6 +32,14 @@ pub(crate) fn find(words: &[&str]) -> Program {
     }
 }
 
+/// The words that follow kube-scheduler, its flags; none if it is not there, or only behind another program.
+pub(crate) fn words_after<'w, 't>(words: &'w [&'t str]) -> Option<&'w [&'t str]> {
+    match find(words) {
+        Program::At(index) => words.get(index + 1..),
+        Program::Behind(_) | Program::Absent => None,
+    }
+}
+
 /// The program that go-runner starts: the first word that is neither a flag of its own nor the value of one.
 fn first_operand(words: &[&str]) -> Option<usize> {
     let mut index = 0;

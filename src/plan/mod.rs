@@ -292,8 +292,7 @@ fn find_platform(snapshot: &Snapshot, settings: &Settings) -> Result<Detected, F
 }
 
 fn digest(snapshot: &Snapshot) -> Digest {
-    let sources: Vec<_> = snapshot.sources.iter().map(|source| Digest::of_files(&source.files).to_string()).collect();
-    Digest::of_parts(sources.iter().map(String::as_bytes))
+    Digest::of_sources(snapshot.sources.iter().map(|source| &source.files))
 }
 
 fn refusal_message(id: &str) -> String {

@@ -1,0 +1,124 @@
+//! Asks again and again until all is proven, somebody must act, or the time is up.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::time::Instant;
+
+use super::ask::{AWAY, ask};
+use super::{Fleet, judge, show};
+use crate::finding::Finding;
+
+const INTERVAL: Duration = Duration::from_secs(2);
+/// A node may still show what the agent before this one said; the new one writes within a second or two of its start.
+const FINAL_AFTER: Duration = Duration::from_secs(5);
+
+/// Waits; tells each change, with the time since the beginning.
+pub async fn wait(
+    client: &Client,
+    namespace: Option<&str>,
+    limit: Duration,
+    tell: &mut dyn FnMut(Duration, &str),
+) -> Result<Fleet, Finding> {
+    let began = Instant::now();
+    let mut told = BTreeMap::new();
+    let mut finals = Finals::default();
+    loop {
+        let mut ended = match Box::pin(ask(client, namespace)).await {
+            Ok(answers) => Ok(judge(&answers)),
+            Err(finding) if finding.rule == AWAY => Err(finding),
+            Err(finding) => return Err(finding),
+        };
+        let lines = match &ended {
+            Ok(fleet) => lines(fleet),
+            Err(finding) => BTreeMap::from([("cluster".to_owned(), (AWAY.to_owned(), finding.message.clone()))]),
+        };
+        for (subject, (key, line)) in lines {
+            if told.insert(subject.clone(), key.clone()) != Some(key) {
+                tell(began.elapsed(), &format!("{subject}: {line}"));
+            }
+        }
+        let is_late = began.elapsed() >= limit;
+        if let Ok(fleet) = &mut ended {
+            if fleet.proven || fleet.has_errors() || finals.has_lasted(fleet, began.elapsed()) {
+                return ended;
+            }
+            if is_late {
+                fleet.findings.push(late(limit));
+            }
+        }
+        if is_late {
+            return ended;
+        }
+        tokio::time::sleep(INTERVAL.min(limit.saturating_sub(began.elapsed()))).await;
+    }
+}
+
+/// Since when which node needs somebody.
+#[derive(Debug, Default)]
+struct Finals(BTreeMap<(String, String), Duration>);
+
+impl Finals {
+    fn has_lasted(&mut self, fleet: &Fleet, now: Duration) -> bool {
+        let seen = fleet.final_gaps().map(|(node, agent, gap)| {
+            let key = (node.to_owned(), format!("{} {}", agent.unwrap_or_default(), gap.reason));
+            let since = self.0.get(&key).copied().unwrap_or(now);
+            (key, since)
+        });
+        self.0 = seen.collect();
+        self.0.values().any(|since| now.saturating_sub(*since) >= FINAL_AFTER)
+    }
+}
+
+/// Of each subject: what makes a line news, and the line.
+fn lines(fleet: &Fleet) -> BTreeMap<String, (String, String)> {
+    let nodes = fleet.nodes.iter().map(|node| {
+        let key = (node.said.phase.as_ref(), node.gap.as_ref().map(|gap| &gap.reason));
+        let line = match &node.gap {
+            None => format!("proven at {}", show::short(fleet.wanted.digest.as_deref().unwrap_or_default())),
+            Some(gap) => crate::plan::visible(&format!("{}: {}", gap.reason, gap.message)),
+        };
+        (node.name.clone(), (format!("{key:?}"), line))
+    });
+    let counts = show::told(&fleet.counts);
+    nodes.chain([("cluster".to_owned(), (counts.clone(), counts))]).collect()
+}
+
+fn late(limit: Duration) -> Finding {
+    let message = format!("not all schedulers were proven in {} s", limit.as_secs());
+    Finding::warning(
+        "not-in-time",
+        message,
+        "see above which node lacks what, and the log of its agent; or wait longer",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::{AgentPod, Gap, NodeRow};
+
+    fn fleet(agent: &str, reason: &str, r#final: bool) -> Fleet {
+        let gap = Gap { reason: reason.to_owned(), message: String::new(), r#final };
+        let agent = AgentPod { pod: agent.to_owned(), current: true, stopped: None, ready: false };
+        let node = NodeRow { name: "cp1".to_owned(), gap: Some(gap), agent: Some(agent), ..NodeRow::default() };
+        let finding = Finding::info("no-agents", "", "");
+        Fleet { nodes: vec![node], ..Fleet::unknown(finding) }
+    }
+
+    #[test]
+    fn only_what_lasts_ends_the_wait() {
+        let seconds = Duration::from_secs;
+        let mut finals = Finals::default();
+        assert!(!finals.has_lasted(&fleet("a", "RevisionFailed", true), seconds(0)));
+        assert!(!finals.has_lasted(&fleet("a", "RevisionFailed", true), seconds(4)));
+        assert!(
+            !finals.has_lasted(&fleet("b", "RevisionFailed", true), seconds(6)),
+            "another agent may still say otherwise"
+        );
+        assert!(!finals.has_lasted(&fleet("b", "NotYetProven", false), seconds(8)));
+        assert!(!finals.has_lasted(&fleet("b", "RevisionFailed", true), seconds(30)), "it began anew");
+        assert!(finals.has_lasted(&fleet("b", "RevisionFailed", true), seconds(35)));
+    }
+}
