@@ -179,3 +179,27 @@ fn who_asks_it_to_stop_is_obeyed_at_once() {
     let manifest = agent.dir.join("host/etc/kubernetes/manifests/kube-scheduler.yaml");
     assert!(fs::read_to_string(manifest).expect("there").contains("schedpatch.io/revision"), "what is applied stays");
 }
+
+#[test]
+fn the_first_command_of_the_readme_makes_its_own_host_and_leaves_nothing() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("telling/sandbox");
+    let _ = fs::remove_dir_all(&dir);
+    fs::create_dir_all(&dir).expect("a directory");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_schedpatch"))
+        .args(["run", "--sandbox", "--listen", "127.0.0.1:0"])
+        .env("TMPDIR", &dir)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("its log")).lines();
+    let mut read_until = |word: &str| lines.find(|line| line.as_ref().is_ok_and(|line| line.contains(word)));
+    assert!(read_until("Try in another terminal").is_some(), "it says what to try");
+    assert!(read_until("phase=\"Unknown\"").is_some(), "it applies");
+    let host =
+        fs::read_dir(&dir).expect("there").next().expect("a host of its own").expect("readable").path().join("host");
+    let manifest = fs::read_to_string(host.join("etc/kubernetes/manifests/kube-scheduler.yaml")).expect("there");
+    assert!(manifest.contains("--config=/var/lib/schedpatch/revisions/"), "{manifest}");
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("it runs").success());
+    assert!(child.wait().expect("it ends").success());
+    assert_eq!(fs::read_dir(&dir).expect("there").count(), 0, "nothing is left");
+}
