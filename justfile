@@ -28,10 +28,22 @@ golden-update:
 fuzz inputs="1000000" seed="0" sample="10000":
     hack/fuzz {{ inputs }} {{ seed }} {{ sample }}
 
+# real schedulers judge what we compose, then the real program on a real cluster (the first time builds Kubernetes; needs root)
+e2e: e2e-judge e2e-cluster
+
 # real kube-schedulers judge what we compose (builds them once per machine: 5 minutes each)
-e2e versions="v1.36.4 v1.30.4":
+e2e-judge versions="v1.36.4 v1.30.4":
     SCHEDPATCH_SCHEDULERS="$(hack/testbed/testbed programs --only kube-scheduler {{ versions }})" \
         cargo test --locked --features real-scheduler --test agreement -- --nocapture
+
+# the real program on a real cluster (all with: just e2e-cluster --all; some with: just e2e-cluster uid kubeadm; needs root)
+e2e-cluster *args:
+    hack/e2e {{ args }}
+
+# the same on the newest and the oldest Kubernetes that the test bed has
+e2e-matrix *args:
+    hack/e2e --version v1.36.4 {{ args }}
+    hack/e2e --version v1.30.4 {{ args }}
 
 # the test bed checks itself: each component killed and broken, nothing left behind (6 minutes; needs root)
 testbed *words:

@@ -1,0 +1,42 @@
+//! The command line of the suite.
+
+use clap::Parser;
+
+const EXAMPLES: &str = "\
+Examples:
+  hack/e2e                              the newest Kubernetes, everything but the slow tests
+  hack/e2e --all --version v1.30.4      an older one, the slow tests too
+  hack/e2e --list                       the names
+  hack/e2e kubeadm 'own words'          tests whose names hold one of these
+  hack/e2e --keep --name dev uid        leave the bed for the next run, or to look at it with testbed exec --name dev cp1 bash
+
+Exit codes: 0 all passed, 1 a test failed or the bed could not be built, 2 wrong usage.";
+
+/// The real program on a real cluster
+#[derive(Debug, Parser)]
+#[command(name = "hack/e2e", bin_name = "hack/e2e", after_help = EXAMPLES)]
+pub struct Options {
+    /// Run only tests whose names hold one of these
+    #[arg(value_name = "FILTER")]
+    pub filters: Vec<String>,
+
+    /// Print the names of the tests and run none
+    #[arg(long)]
+    pub list: bool,
+
+    /// Run the slow tests too
+    #[arg(long)]
+    pub all: bool,
+
+    /// Kubernetes version of the bed, one that hack/testbed knows (default: its newest)
+    #[arg(long, value_name = "V", env = "SCHEDPATCH_E2E_VERSION")]
+    pub version: Option<String>,
+
+    /// Name of the bed; one of that name that is up is used (default: e2e-PID)
+    #[arg(long, value_name = "BED")]
+    pub name: Option<String>,
+
+    /// Leave the bed up at the end
+    #[arg(long)]
+    pub keep: bool,
+}
