@@ -79,7 +79,6 @@ impl Bed {
     }
 
     /// Imports an image archive, as `testbed image` makes it, into every node.
-    #[allow(dead_code, reason = "for tests of the agent's image")]
     pub fn load(&self, archive: &Path) {
         let loaded = testbed("load", &self.name).arg(archive).output().expect("testbed runs");
         assert!(loaded.status.success(), "testbed load: {}", String::from_utf8_lossy(&loaded.stderr));
@@ -140,6 +139,20 @@ impl Node<'_> {
     /// A file of the node, as seen from here.
     pub fn path(&self, path: &str) -> PathBuf {
         beds().join(&self.bed.name).join(self.name).join("root").join(path.trim_start_matches('/'))
+    }
+
+    /// What a process of the node is called from here.
+    pub fn outer_pid(&self, inner: &str) -> Option<String> {
+        let first = std::fs::read_to_string(beds().join(&self.bed.name).join(self.name).join("pid")).ok()?;
+        let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+        let own = namespace(first.trim())?;
+        let is_inner = |pid: &String| {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let numbers = status.lines().find(|line| line.starts_with("NSpid:")).map(str::to_owned);
+            numbers.is_some_and(|numbers| numbers.split_whitespace().last() == Some(inner))
+        };
+        let all = std::fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        all.filter(is_inner).find(|pid| namespace(pid).as_ref() == Some(&own))
     }
 
     /// The end of a component's log.

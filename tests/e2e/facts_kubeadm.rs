@@ -81,7 +81,7 @@ fn kubeadm_upgrade_fails_when_the_very_same_text_comes_back(stage: &Stage) {
 }
 
 /// To the same version, and of all that an upgrade does only the static pods.
-fn upgrade(stage: &Stage) -> Ran {
+pub fn upgrade(stage: &Stage) -> Ran {
     if stage.bed.minor() < 31 {
         return stage.node().run(&["kubeadm", "upgrade", "node", "phase", "control-plane", "--etcd-upgrade=false"]);
     }

@@ -9,6 +9,15 @@
     reason = "a test makes its own files, runs programs and fails by panicking"
 )]
 
+mod agent;
+mod agent_api;
+mod agent_drift;
+mod agent_failures;
+mod agent_installed;
+mod agent_killed;
+mod agent_on_host;
+mod agent_rights;
+mod agent_undone;
 mod bed;
 mod containers;
 mod extender;
@@ -17,12 +26,33 @@ mod facts_kubelet;
 mod hosts;
 mod mirror;
 mod options;
+mod readyz;
+mod readyz_law;
+mod release;
 mod runner;
 mod stage;
 mod wait;
+mod wish;
 
 use std::process::ExitCode;
 
+use options::Suite;
+
 fn main() -> ExitCode {
-    runner::main(&[hosts::TESTS, facts_kubelet::TESTS, facts_kubeadm::TESTS].concat())
+    runner::main(|suite| match suite {
+        Suite::Host => [hosts::TESTS, facts_kubelet::TESTS, facts_kubeadm::TESTS].concat(),
+        // the law is asked last, about all that was done before
+        Suite::Agent => [
+            agent_installed::TESTS,
+            agent_drift::TESTS,
+            agent_rights::TESTS,
+            agent_undone::TESTS,
+            agent_on_host::TESTS,
+            agent_failures::TESTS,
+            agent_killed::TESTS,
+            agent_api::TESTS,
+            readyz_law::TESTS,
+        ]
+        .concat(),
+    })
 }

@@ -1,16 +1,26 @@
 //! The command line of the suite.
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
 const EXAMPLES: &str = "\
 Examples:
   hack/e2e                              the newest Kubernetes, everything but the slow tests
   hack/e2e --all --version v1.30.4      an older one, the slow tests too
+  hack/e2e --suite agent                the agent from its chart and image, and what is done to it
   hack/e2e --list                       the names
   hack/e2e kubeadm 'own words'          tests whose names hold one of these
   hack/e2e --keep --name dev uid        leave the bed for the next run, or to look at it with testbed exec --name dev cp1 bash
 
 Exit codes: 0 all passed, 1 a test failed or the bed could not be built, 2 wrong usage.";
+
+/// Which tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Suite {
+    /// The commands on a host, and the facts that the design takes for granted
+    Host,
+    /// The agent: `schedpatch run`, with its chart and image
+    Agent,
+}
 
 /// The real program on a real cluster
 #[derive(Debug, Parser)]
@@ -19,6 +29,10 @@ pub struct Options {
     /// Run only tests whose names hold one of these
     #[arg(value_name = "FILTER")]
     pub filters: Vec<String>,
+
+    /// Which tests: each suite fits into twenty minutes
+    #[arg(long, value_name = "SUITE", default_value = "host", value_enum)]
+    pub suite: Suite,
 
     /// Print the names of the tests and run none
     #[arg(long)]

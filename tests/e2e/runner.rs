@@ -11,7 +11,7 @@ use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::bed::Bed;
-use crate::options::Options;
+use crate::options::{Options, Suite};
 use crate::stage::Stage;
 
 /// A test and when it is run.
@@ -42,8 +42,9 @@ macro_rules! tests {
 /// Where a panic happened, which only its hook is told.
 static PLACE: Mutex<String> = Mutex::new(String::new());
 
-pub fn main(tests: &[Test]) -> ExitCode {
+pub fn main(suite: impl Fn(Suite) -> Vec<Test>) -> ExitCode {
     let options = Options::parse();
+    let tests = suite(options.suite);
     let names: HashSet<_> = tests.iter().map(|test| test.name).collect();
     assert_eq!(names.len(), tests.len(), "two tests have the same name");
     let chosen: Vec<Test> = tests.iter().copied().filter(|test| is_chosen(test, &options.filters)).collect();

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -10,6 +11,7 @@ use serde_json::Value;
 use crate::bed::{Bed, Node, Ran};
 use crate::containers::{Containers, Lives, Mark};
 use crate::mirror::Mirror;
+use crate::readyz::Readyz;
 use crate::wait::{seconds, wait_until};
 
 pub const MANIFESTS: &str = "/etc/kubernetes/manifests";
@@ -34,6 +36,7 @@ pub struct Stage {
     /// The manifest that kubeadm wrote, and the kubelet's hash of it
     pub original: Vec<u8>,
     original_hash: String,
+    readyz: OnceLock<Readyz>,
 }
 
 /// What a commit of ours is called.
@@ -56,11 +59,16 @@ impl Stage {
         }
         let original = fs::read(kept.join("manifest")).expect("kept");
         let original_hash = fs::read_to_string(kept.join("hash")).expect("kept");
-        Self { bed, containers, original, original_hash }
+        Self { bed, containers, original, original_hash, readyz: OnceLock::new() }
     }
 
     pub fn node(&self) -> Node<'_> {
         self.bed.node("cp1")
+    }
+
+    /// The checker of /readyz, from its first use to the end of the suite.
+    pub fn readyz(&self) -> &Readyz {
+        self.readyz.get_or_init(|| Readyz::begin(self.node()))
     }
 
     /// The state that kubeadm left: its manifest, a scheduler that runs it, and nothing of ours.

@@ -1,0 +1,182 @@
+//! The agent as people install it: image, chart, ConfigMap.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::agent::{LONG, Told};
+use crate::bed::Ran;
+use crate::stage::Stage;
+use crate::wait::{seconds, wait_until};
+use crate::wish::Wish;
+
+const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/schedpatch");
+const NAMESPACE: &str = "schedpatch";
+/// The source, where Helm reads it in the node.
+const WISH: &str = "/etc/kubernetes/e2e/wish.yaml";
+
+/// A release that is installed.
+pub struct Release<'stage> {
+    stage: &'stage Stage,
+}
+
+impl<'stage> Release<'stage> {
+    /// Installs it as docs/install.md says.
+    #[track_caller]
+    pub fn install(stage: &'stage Stage, wish: Wish) -> Self {
+        stage.readyz();
+        stage.bed.load(&image());
+        let node = stage.node();
+        node.kubectl(&["create", "namespace", NAMESPACE]).succeeded();
+        let label = "pod-security.kubernetes.io/enforce=privileged";
+        node.kubectl(&["label", "namespace", NAMESPACE, label]).succeeded();
+        let release = Self { stage };
+        release.helm("install", wish, &[]).succeeded();
+        release
+    }
+
+    /// One that is there and has proven its wish.
+    #[track_caller]
+    pub fn ready(stage: &'stage Stage) -> (Self, Wish) {
+        stage.bed.note("to begin: a release that has proven its wish");
+        let release = Self { stage };
+        let is_installed = release.is_installed();
+        if !is_installed {
+            stage.end_hold();
+        }
+        let wish = stage.readyz().present_wish();
+        if is_installed {
+            release.change(wish)
+        } else {
+            drop(Self::install(stage, wish))
+        }
+        stage.readyz().wait_until_ready_at(wish, LONG);
+        (release, wish)
+    }
+
+    fn is_installed(&self) -> bool {
+        self.stage.node().run(&["helm", "-n", NAMESPACE, "status", "schedpatch"]).status == 0
+    }
+
+    /// Through the ConfigMap; the kubelet is asked to look at once, which it would do within a minute or so.
+    #[track_caller]
+    pub fn change(&self, wish: Wish) {
+        self.helm("upgrade", wish, &[]).succeeded();
+        self.refresh();
+    }
+
+    /// `helm install` or `helm upgrade`.
+    pub fn helm(&self, verb: &str, wish: Wish, more: &[&str]) -> Ran {
+        let node = self.stage.node();
+        fs::write(node.path(WISH), wish.text()).expect("the node's files can be written");
+        let file = format!("config.config\\.yaml={WISH}");
+        let begin = ["helm", verb, "schedpatch", CHART, "--namespace", NAMESPACE, "--set-file", &file];
+        node.run(&[&begin, &["--set", "log.format=json"][..], more].concat())
+    }
+
+    /// A change of the pod makes the kubelet look at what is mounted there.
+    #[track_caller]
+    pub fn refresh(&self) {
+        let stamp = format!("e2e/refresh={}", self.stage.readyz().samples().len());
+        self.kubectl(&["annotate", "--overwrite", "pod", &self.pod(), &stamp]).succeeded();
+    }
+
+    /// Takes it away, and nothing else.
+    #[track_caller]
+    pub fn uninstall(self) {
+        self.stage.node().run(&["helm", "uninstall", "schedpatch", "--namespace", NAMESPACE, "--wait"]).succeeded();
+        self.stage.node().kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"]).succeeded();
+        wait_until("the namespace to be gone", seconds(120), || {
+            let shown = self.stage.node().kubectl(&["get", "namespace", NAMESPACE]);
+            if shown.stderr.contains("NotFound") { Ok(()) } else { Err(shown.stdout) }
+        });
+    }
+
+    /// In the release's namespace.
+    pub fn kubectl(&self, arguments: &[&str]) -> Ran {
+        self.stage.node().kubectl(&[&["-n", NAMESPACE], arguments].concat())
+    }
+
+    /// The agent's pod.
+    #[track_caller]
+    pub fn pod(&self) -> String {
+        wait_until("an agent's pod", LONG, || {
+            let all = self.kubectl(&["get", "pods", "-o", "json"]);
+            let list: Value = serde_json::from_str(&all.stdout).map_err(|error| format!("{error}: {}", all.stderr))?;
+            let pods = list["items"].as_array().into_iter().flatten();
+            let mut live = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+            let name = live.next().and_then(|pod| pod["metadata"]["name"].as_str());
+            name.map(str::to_owned).ok_or_else(|| "none".to_owned())
+        })
+    }
+
+    pub fn log(&self, pod: &str) -> Vec<String> {
+        self.kubectl(&["logs", pod]).stdout.lines().map(str::to_owned).collect()
+    }
+
+    pub fn told(&self, pod: &str) -> Vec<Told> {
+        self.log(pod).iter().filter_map(|line| Told::read(line)).collect()
+    }
+
+    /// How long the pod took from its container's first line to Ready.
+    #[track_caller]
+    pub fn seconds_to_ready(&self, pod: &str) -> f64 {
+        wait_until("the new agent to say Ready", LONG, || {
+            let lines = self.log(pod);
+            let began = lines.iter().find(|line| line.contains("schedpatch begins"));
+            let began = began.and_then(|line| crate::agent::time_of(&serde_json::from_str(line).ok()?));
+            let ready = self.told(pod).into_iter().find(|told| told.phase == "Ready");
+            ready.zip(began).map(|(ready, began)| ready.at - began).ok_or_else(|| lines.join("\n"))
+        })
+    }
+}
+
+impl Stage {
+    /// What the node's annotations of ours say.
+    pub fn annotations(&self) -> BTreeMap<String, String> {
+        let shown = self.node().kubectl(&["get", "node", "cp1", "-o", "json"]);
+        let node: Value = serde_json::from_str(&shown.stdout).unwrap_or_default();
+        let all = node["metadata"]["annotations"].as_object().into_iter().flatten();
+        let ours = all.filter_map(|(name, text)| {
+            Some((name.strip_prefix("schedpatch.io/")?.to_owned(), text.as_str().unwrap_or_default().to_owned()))
+        });
+        ours.collect()
+    }
+
+    /// Waits until they tell this phase; they come after the fact.
+    #[track_caller]
+    pub fn wait_for_annotated(&self, phase: &str) -> BTreeMap<String, String> {
+        wait_until(&format!("the node to be annotated {phase}"), seconds(90), || {
+            let all = self.annotations();
+            if all.get("phase").is_some_and(|now| now == phase) { Ok(all) } else { Err(format!("{all:?}")) }
+        })
+    }
+
+    /// No release, and no hold of an earlier one.
+    #[track_caller]
+    pub fn begin_without_release(&self) {
+        let release = Release { stage: self };
+        if release.is_installed() {
+            release.uninstall();
+        }
+        self.end_hold();
+    }
+
+    #[track_caller]
+    fn end_hold(&self) {
+        if self.status()["hold"].is_object() {
+            self.start_from_original();
+        }
+    }
+}
+
+/// The image that `hack/image` makes.
+fn image() -> PathBuf {
+    let usual = format!("target/image/schedpatch-{}.tar", env!("CARGO_PKG_VERSION"));
+    let archive = std::env::var("SCHEDPATCH_E2E_IMAGE").unwrap_or(usual);
+    let archive = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(archive);
+    assert!(archive.exists(), "{} is not there: run hack/image", archive.display());
+    archive
+}
