@@ -1,6 +1,6 @@
 //! The agent from its chart and image: what installing, changing and restarting it does to the scheduler.
 
-use crate::agent::{LONG, kill_9};
+use crate::agent::LONG;
 use crate::extender::{Extender, Pod};
 use crate::mirror::Mirror;
 use crate::release::Release;
@@ -22,6 +22,7 @@ pub const TESTS: &[Test] = tests![
 const READY_AGAIN: f64 = 2.0;
 
 fn helm_install_ends_with_a_proven_scheduler(stage: &Stage) {
+    stage.begin_without_release();
     let before = stage.start_from_original();
     let (mark, wish) = (stage.mark(), Wish::another());
     let release = Release::install(stage, wish);
@@ -80,9 +81,8 @@ fn an_upgrade_without_change_a_deleted_pod_and_a_killed_agent_restart_no_schedul
     is_ready_again(release.seconds_to_ready(&second), "after its pod was deleted");
 
     release.kubectl(&["exec", &second, "--", "/schedpatch", "--version"]).succeeded();
-    let inner = stage.node().run(&["pgrep", "-x", "schedpatch"]).succeeded().stdout;
-    let killed = stage.node().outer_pid(inner.trim()).expect("the agent runs");
-    kill_9(&killed);
+    let agent = stage.node().run(&["pgrep", "-x", "schedpatch"]).succeeded().stdout;
+    stage.node().run(&["kill", "-9", agent.trim()]).succeeded();
     wait_until("the kubelet to start it again", LONG, || {
         let previous = release.kubectl(&["logs", "--previous", &second]);
         if previous.status == 0 { Ok(()) } else { Err(previous.stderr) }

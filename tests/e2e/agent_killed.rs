@@ -18,7 +18,8 @@ pub const TESTS: &[Test] = tests![
 fn an_agent_killed_right_after_the_rename_leaves_a_change_that_the_next_one_proves(stage: &Stage) {
     let (agent, _) = Agent::start_ready(stage);
     let (mark, wish) = (stage.mark(), Wish::another());
-    kill_at_rename(stage, agent, || stage.wish(&wish.text()));
+    kill_at_rename(stage, &agent, || stage.wish(&wish.text()));
+    drop(agent);
     proven_by_the_next_with_one_restart(stage, mark, wish);
 }
 
@@ -36,7 +37,8 @@ fn an_agent_killed_while_rolling_back_leaves_a_way_back_that_the_next_one_goes_t
     let (bad, since) = (Wish::another(), agent.told().len());
     stage.wish(&bad.bad_text());
     agent.wait_for("Verifying", since, LONG);
-    kill_at_rename(stage, agent, || {});
+    kill_at_rename(stage, &agent, || {});
+    drop(agent);
 
     let agent = Agent::start(stage, &[]);
     let rolled_back = agent.wait_for("RolledBack", 0, LONG);
@@ -47,7 +49,7 @@ fn an_agent_killed_while_rolling_back_leaves_a_way_back_that_the_next_one_goes_t
 
 /// Kills the agent as soon as the manifest is another file.
 #[track_caller]
-fn kill_at_rename(stage: &Stage, agent: Agent<'_>, change: impl FnOnce()) {
+fn kill_at_rename(stage: &Stage, agent: &Agent<'_>, change: impl FnOnce()) {
     let pid = agent.outer_pid();
     let manifest = stage.node().path(MANIFEST);
     let file = || std::fs::metadata(&manifest).map(|file| (file.ino(), file.mtime(), file.mtime_nsec())).ok();

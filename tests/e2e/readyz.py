@@ -12,7 +12,7 @@ import urllib.request
 
 READYZ = "http://127.0.0.1:9471/readyz"
 STEP = 0.1
-MARK = re.compile(r"^parallelism: *(\d+)", re.MULTILINE)
+MARK = re.compile(r'"?parallelism"?: *(\d+)')  # YAML or JSON
 known = {}  # of processes: what a scheduler read when it began does not change
 
 

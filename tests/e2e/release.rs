@@ -48,9 +48,9 @@ impl<'stage> Release<'stage> {
         }
         let wish = stage.readyz().present_wish();
         if is_installed {
-            release.change(wish)
+            release.change(wish);
         } else {
-            drop(Self::install(stage, wish))
+            Self::install(stage, wish);
         }
         stage.readyz().wait_until_ready_at(wish, LONG);
         (release, wish)
