@@ -9,6 +9,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter as Source};
 use kube::{Api, Client, Resource as _};
 use serde_json::json;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::{Report, STARTING};
 use crate::cluster::answer;
@@ -60,13 +61,13 @@ impl Reporter {
         let mut retry = FIRST_RETRY;
         loop {
             let now = report.borrow_and_update().clone();
-            let annotations = annotations(&now);
+            let wanted = annotations(&now);
             // before the first look there is nothing to say, and what the last agent said still holds
-            let mut is_told = told.as_ref() == Some(&annotations) || now.standing.reason == STARTING;
+            let mut is_told = told.as_ref() == Some(&wanted) || now.standing.reason == STARTING;
             if !is_told {
-                match self.annotate(&annotations).await {
+                match self.annotate(&wanted).await {
                     Ok(()) => {
-                        (told, is_told, retry) = (Some(annotations), true, FIRST_RETRY);
+                        (told, is_told, retry) = (Some(wanted.clone()), true, FIRST_RETRY);
                         let event = (now.standing.phase, now.standing.reason.clone());
                         if last_event.as_ref() != Some(&event) {
                             self.tell(&now).await;
@@ -76,14 +77,13 @@ impl Reporter {
                     Err(why) => tracing::warn!(retry = ?retry, "cannot write the node's annotations: {why}"),
                 }
             }
-            let changed = report.changed();
             if is_told {
-                if changed.await.is_err() {
+                if report.changed().await.is_err() {
                     return;
                 }
                 continue;
             }
-            if let Ok(Err(_)) = tokio::time::timeout(retry, changed).await {
+            if !wait_for_next_try(retry, &mut report, &wanted).await {
                 return;
             }
             retry = (retry * 2).min(LAST_RETRY);
@@ -114,6 +114,24 @@ impl Reporter {
     }
 }
 
+/// Waits for the time of the next try, or for something else to say: the loop reports every turn, which may be every second.
+/// False when the other side is gone.
+async fn wait_for_next_try(
+    retry: Duration,
+    report: &mut watch::Receiver<Report>,
+    refused: &BTreeMap<&'static str, String>,
+) -> bool {
+    let until = Instant::now() + retry;
+    loop {
+        match tokio::time::timeout_at(until, report.changed()).await {
+            Err(_) => return true,
+            Ok(Err(_)) => return false,
+            Ok(Ok(())) if annotations(&report.borrow_and_update()) != *refused => return true,
+            Ok(Ok(())) => {}
+        }
+    }
+}
+
 /// What the node shall say. What is not known is not said, and by server-side apply goes away.
 fn annotations(report: &Report) -> BTreeMap<&'static str, String> {
     let Report { standing, since, digest, verified_digest, revision, generation, platform, scheduler_version, .. } =
@@ -139,4 +157,39 @@ fn cut(text: &str, length: usize) -> String {
         kept.push('…');
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phase::{Phase, Standing};
+    use crate::stamp::Stamp;
+
+    #[test]
+    fn a_loop_that_turns_does_not_hurry_the_next_try_and_news_does() {
+        let first = Report::pending(Stamp::from_unix(0));
+        let refused = annotations(&first);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let (sender, mut report) = watch::channel(first.clone());
+            let turning = tokio::spawn(async move {
+                for turns in 1..=10 {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    let counts = crate::report::Counts { turns, ..first.counts.clone() };
+                    sender.send_replace(Report { counts, ..first.clone() });
+                }
+                sender
+            });
+            let (begin, retry) = (Instant::now(), Duration::from_millis(150));
+            assert!(wait_for_next_try(retry, &mut report, &refused).await);
+            assert!(begin.elapsed() >= retry, "{:?}", begin.elapsed());
+
+            let sender = turning.await.unwrap();
+            let standing = Standing::new(Phase::Waiting, "ApiAway", "");
+            sender.send_modify(|report| report.standing = standing);
+            assert!(wait_for_next_try(Duration::from_hours(1), &mut report, &refused).await);
+            drop(sender);
+            assert!(!wait_for_next_try(Duration::from_hours(1), &mut report, &refused).await);
+        });
+    }
 }
