@@ -34,7 +34,7 @@ fn without_its_rights_the_agent_stays_ready_at_what_was_proven_and_goes_on_when_
     stage.readyz().wait_until_ready_at(wish, seconds(10));
 
     let (manifest, next) = (stage.manifest(), Wish::another());
-    release.change(next);
+    release.edit(next);
     let waiting = stage.readyz().wait("/readyz to say 503", LONG, |sample| sample.code == 503);
     assert!(waiting.said.starts_with("Waiting: ApiAway") && waiting.said.contains("forbidden"), "{}", waiting.said);
     assert_eq!(stage.manifest(), manifest, "nothing new is begun");

@@ -67,6 +67,14 @@ impl<'stage> Release<'stage> {
         self.refresh();
     }
 
+    /// The same behind Helm's back, which would put everything else in order too.
+    #[track_caller]
+    pub fn edit(&self, wish: Wish) {
+        let patch = serde_json::json!({ "data": { "config.yaml": wish.text() } }).to_string();
+        self.kubectl(&["patch", "configmap", "schedpatch", "--type=merge", "--patch", &patch]).succeeded();
+        self.refresh();
+    }
+
     /// `helm install` or `helm upgrade`.
     pub fn helm(&self, verb: &str, wish: Wish, more: &[&str]) -> Ran {
         let node = self.stage.node();
