@@ -45,6 +45,10 @@ e2e-matrix *args:
     hack/e2e --version v1.36.4 {{ args }}
     hack/e2e --version v1.30.4 {{ args }}
 
+# the agent from its chart and image on a real cluster: changes, restarts, failures, kills, the API away, undo (needs root)
+e2e-agent *args:
+    hack/e2e --suite agent {{ args }}
+
 # the test bed checks itself: each component killed and broken, nothing left behind (6 minutes; needs root)
 testbed *words:
     hack/testbed/selftest {{ words }}
