@@ -1,9 +1,9 @@
 //! The mirror pod, as far as it tells something about the scheduler. Pure: from the API's object to our own few fields.
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt as _;
 
 use super::Expectation;
+use super::api::{ContainerStatus, Pod};
 use crate::edit;
 
 /// So much of a scheduler's last words is kept: the usage text comes first, the reason last.

@@ -1,13 +1,13 @@
 //! Follows one mirror pod by its name, so that the number of pods in the cluster does not matter.
 
 use futures_util::StreamExt as _;
-use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::api::Pod;
 use crate::cluster::told;
 
 /// What is known of the pod.
