@@ -23,7 +23,7 @@ use crate::revision::Digest;
 use crate::settings::Settings;
 use crate::stamp::Stamp;
 use crate::verify::{Expectation, Failure, Health, Known, Limits, PodWatch, Sight, Trial, Verdict, see};
-use crate::wake::{Wakes, is_own};
+use crate::wake::{Wakes, is_of_no_account};
 use drift::Drifts;
 
 /// What could not be written is tried again after this.
@@ -304,7 +304,7 @@ impl Agent {
             let text = self.known_text.as_ref().filter(|(known, _)| known == path).map(|(_, digest)| *digest);
             text.is_some() && text == std::fs::read(path).ok().map(|bytes| Digest::of_bytes(&bytes))
         };
-        !paths.iter().all(|path| is_own(path) || is_known(path))
+        !paths.iter().all(|path| is_of_no_account(path) || is_known(path))
     }
 
     /// Tells where this node is, if that is news.

@@ -77,7 +77,26 @@ impl Wakes {
     }
 }
 
-/// Whether a change is that of an unfinished file of ours.
-pub fn is_own(path: &Path) -> bool {
-    path.file_name().and_then(|name| name.to_str()).is_some_and(crate::journal::is_unfinished)
+/// Whether a change says nothing: to an unfinished file of ours, or to what the kubelet prepares beside `..data` before it
+/// swaps a ConfigMap and removes afterwards. Who looked at that would be busy when the swap comes.
+pub fn is_of_no_account(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    crate::journal::is_unfinished(name) || name.starts_with("..") && name != "..data"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_swap_of_a_config_map_counts() {
+        let of_no_account = |name: &str| is_of_no_account(&Path::new("/etc/schedpatch/source").join(name));
+        assert!(of_no_account("..2026_11_17_05_40_35.123456789") && of_no_account("..data_tmp"));
+        assert!(of_no_account(".kube-scheduler.yaml.schedpatch"));
+        for news in ["..data", "config.yaml", ".kube-scheduler.yaml.swp"] {
+            assert!(!of_no_account(news), "{news}");
+        }
+        assert!(!is_of_no_account(Path::new("")), "anything may have changed");
+        assert!(!is_of_no_account(Path::new("/etc/schedpatch/source")), "the directory itself");
+    }
 }
