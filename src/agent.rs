@@ -352,7 +352,7 @@ impl Agent {
             return Ok(());
         }
         tracing::warn!("stopping in the middle of a change: what ran before comes back first");
-        self.write(Direction::LastGood, Asker::Agent, None).await.map(drop)
+        self.write(Direction::LastGood, Asker::Agent).await.map(drop)
     }
 }
 

@@ -79,7 +79,16 @@ impl fmt::Debug for World<'_> {
 
 /// Runs one pass. What is up to date is left alone: not even the lock is taken.
 pub fn run(order: &Order<'_>, world: &World<'_>, told: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Finding> {
-    let (snapshot, plan) = look(order)?;
+    run_from(order, look(order)?, world, told)
+}
+
+/// The same for who has just looked. Under the lock it is looked again in any case.
+pub fn run_from(
+    order: &Order<'_>,
+    (snapshot, plan): (Snapshot, Plan),
+    world: &World<'_>,
+    told: &mut dyn FnMut(Event<'_>),
+) -> Result<Outcome, Finding> {
     let is_bare = order.purge && plan.commit().is_none() && !observe::exists(order.settings);
     let settled = apply::is_settled(&plan, &snapshot, order.direction, &order.asker) && !order.purge;
     if plan.has_errors() || settled || is_bare || is_held(order, &snapshot) {

@@ -32,20 +32,36 @@ impl Agent {
     }
 
     /// One pass that writes.
-    pub(super) async fn write(
-        &mut self,
-        direction: Direction,
-        asker: Asker,
-        only: Option<String>,
-    ) -> Result<Outcome, Finding> {
+    pub(super) async fn write(&mut self, direction: Direction, asker: Asker) -> Result<Outcome, Finding> {
         let (settings, lock_timeout) = (Arc::clone(&self.settings), self.options.lock_timeout);
         let clock = self.options.clock;
         let outcome = on_a_thread(move || {
-            let order = Order { only: only.as_deref(), ..order(&settings, direction, asker, lock_timeout) };
+            let order = order(&settings, direction, asker, lock_timeout);
             let world = World { door: &HostDoor, clock: &clock };
             tick::run(&order, &world, &mut |event| log(&event))
         });
-        let outcome = outcome.await.inspect_err(|_| self.counts.failures += 1)?;
+        let outcome = outcome.await;
+        self.note(outcome)
+    }
+
+    /// Writes the very revision that was seen to be wanted.
+    async fn write_seen(&mut self, seen: &Seen) -> Result<Outcome, Finding> {
+        let (settings, lock_timeout) = (Arc::clone(&self.settings), self.options.lock_timeout);
+        let clock = self.options.clock;
+        let first = (seen.snapshot.clone(), seen.plan.clone());
+        let outcome = on_a_thread(move || {
+            let only = first.1.revision.clone();
+            let order =
+                Order { only: only.as_deref(), ..order(&settings, Direction::Apply, Asker::Agent, lock_timeout) };
+            let world = World { door: &HostDoor, clock: &clock };
+            tick::run_from(&order, first, &world, &mut |event| log(&event))
+        });
+        let outcome = outcome.await;
+        self.note(outcome)
+    }
+
+    fn note(&mut self, outcome: Result<Outcome, Finding>) -> Result<Outcome, Finding> {
+        let outcome = outcome.inspect_err(|_| self.counts.failures += 1)?;
         if outcome.receipt.as_ref().is_some_and(|receipt| receipt.committed) {
             self.counts.commits += 1;
             self.committed = Some(self.now());
@@ -76,7 +92,7 @@ impl Agent {
         };
         self.say(Some(seen), Standing::new(Phase::Applying, reason, message));
         self.failure = None;
-        match self.write(Direction::Apply, Asker::Agent, seen.plan.revision.clone()).await {
+        match self.write_seen(seen).await {
             Ok(_) => None,
             Err(finding) => Some(Rest { standing: Standing::blocked(&finding), after: RETRY }),
         }
@@ -141,7 +157,7 @@ impl Agent {
         tracing::warn!("the kubelet shows no pod of this generation: committing once more");
         self.counts.nudges += 1;
         let trial = self.trial.take();
-        if let Err(finding) = self.write(Direction::Nudge, Asker::Agent, None).await {
+        if let Err(finding) = self.write(Direction::Nudge, Asker::Agent).await {
             return Some(Rest { standing: Standing::blocked(&finding), after: RETRY });
         }
         let again = self.look().await.ok()?;
@@ -161,7 +177,7 @@ impl Agent {
         // where the very revision that was good failed, only the original is left
         let direction = if good == ours.map(|ours| &ours.revision) { Direction::Restore } else { Direction::LastGood };
         let asker = Asker::AgentAfterFailure(message.clone());
-        match self.write(direction, asker, None).await {
+        match self.write(direction, asker).await {
             Ok(outcome) if !outcome.plan.has_errors() => {
                 self.counts.rollbacks += 1;
                 self.failure = Some(failure);

@@ -20,7 +20,7 @@ use crate::platform::{self, Marker, Target};
 use crate::settings::Settings;
 
 /// Everything that a plan is made from.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// What shows the platform, and the manifests
     pub facts: HostFacts,
@@ -35,7 +35,7 @@ pub struct Snapshot {
 }
 
 /// What the host shows about itself.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostFacts {
     paths: BTreeSet<&'static str>,
     texts: BTreeMap<&'static str, String>,

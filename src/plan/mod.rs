@@ -36,7 +36,7 @@ pub enum Direction {
 }
 
 /// What must change, or why nothing can be said. Errors are among the findings; a plan with errors has no steps.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// Public name of the platform
     pub platform: Option<&'static str>,
