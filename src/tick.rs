@@ -165,7 +165,7 @@ fn write(
     let asked = (order.direction, &order.asker);
     let mut attempt = 1;
     loop {
-        let snapshot = observe::take_snapshot(order.settings)?;
+        let snapshot = observe::take_snapshot_after(order.settings, Some(&seen))?;
         if snapshot != seen {
             planned = plan::make(&snapshot, order.settings, order.direction);
             seen = snapshot;

@@ -106,6 +106,11 @@ impl HostFacts {
 
 /// Looks at the host and at the sources.
 pub fn take_snapshot(settings: &Settings) -> Result<Snapshot, Finding> {
+    take_snapshot_after(settings, None)
+}
+
+/// The same for who looked before. Everything is read again; but what manifests say that have not changed is known.
+pub fn take_snapshot_after(settings: &Settings, before: Option<&Snapshot>) -> Result<Snapshot, Finding> {
     let root = HostRoot::new(&settings.host_root);
     root.resolve("/").and_then(std::fs::read_dir).map_err(|error| no_host_root(&settings.host_root, &error))?;
     let mut facts = HostFacts { given_dir: settings.manifest_dir(), ..HostFacts::default() };
@@ -134,7 +139,10 @@ pub fn take_snapshot(settings: &Settings) -> Result<Snapshot, Finding> {
     for dir in others.iter().filter(|dir| !facts.manifests.contains_key(*dir)) {
         facts.elsewhere.extend(manifests::read_dir(&root, dir).ok().flatten().unwrap_or_default());
     }
-    let bases = read_bases(&root, &facts);
+    let bases = match before.filter(|before| before.facts.manifests == facts.manifests) {
+        Some(before) => read_bases(&root, before.bases.keys().cloned()),
+        None => read_bases(&root, base_paths(&facts)),
+    };
     let mounts = settings.wishes.mounts.iter().map(|path| find_mount(&root, path)).collect::<Result<_, _>>()?;
     let sources = settings.sources.iter().map(|dir| sources::read(dir)).collect::<Result<_, _>>()?;
     Ok(Snapshot { facts, sources, state, bases, mounts })
@@ -152,11 +160,14 @@ pub(crate) fn no_host_root(root: &Path, error: &io::Error) -> Finding {
     Finding::error("host-root", message, way_out).in_file(root.display().to_string())
 }
 
-/// Reads the configuration files that the schedulers' own flags name, through the mounts of their containers.
-fn read_bases(root: &HostRoot, facts: &HostFacts) -> BTreeMap<String, Result<Vec<u8>, String>> {
+/// The configuration files that the schedulers' own flags name, through the mounts of their containers.
+fn base_paths(facts: &HostFacts) -> impl Iterator<Item = String> {
     let files = facts.manifests.values().flatten().flatten().flatten().filter(|file| file.names_scheduler());
     let pods = files.filter_map(|file| edit::read_original(file.text.as_ref().ok()?).ok());
-    let paths = pods.filter_map(|pod| pod.host_path(pod.config()?.1));
+    pods.filter_map(|pod| pod.host_path(pod.config()?.1))
+}
+
+fn read_bases(root: &HostRoot, paths: impl Iterator<Item = String>) -> BTreeMap<String, Result<Vec<u8>, String>> {
     paths.map(|path| (path.clone(), host::read_small(root, &path).map_err(|error| error.to_string()))).collect()
 }
 
