@@ -199,7 +199,11 @@ impl Agent {
                 let was_proven = was_proven(seen);
                 self.verify(seen, &Subject::Wanted { was_proven }).await
             }
-            Course::VerifyLastGood(reason) => self.verify(seen, &Subject::LastGood(reason)).await,
+            Course::VerifyLastGood(reason) => {
+                let is_original = seen.plan.target.as_ref().is_some_and(|target| target.ours().is_none());
+                let was_proven = is_original || was_proven(seen);
+                self.verify(seen, &Subject::LastGood { reason, was_proven }).await
+            }
         }
     }
 
@@ -216,7 +220,7 @@ impl Agent {
         };
         match phase::judged(&verdict, subject) {
             Next::Say(standing) => Some(Rest { standing, after }),
-            Next::Prove(standing) => self.prove(seen, standing).await,
+            Next::Prove => self.prove(seen).await,
             Next::Nudge => self.nudge(seen).await,
             Next::RollBack(failure) => self.roll_back(seen, failure).await,
         }
@@ -231,7 +235,7 @@ impl Agent {
         let healthy = if self.asks_scheduler(seen) { self.ask_scheduler(&expected).await } else { None };
         let is_old = match subject {
             Subject::Wanted { was_proven } => *was_proven,
-            Subject::LastGood(_) => self.failure.is_none(),
+            Subject::LastGood { .. } => self.failure.is_none(),
         };
         if self.trial.as_ref().is_none_or(|(text, trial)| *text != target.digest || *trial.expected() != expected) {
             let settle = if is_old { Duration::ZERO } else { self.options.limits.settle };

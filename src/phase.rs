@@ -170,8 +170,8 @@ pub fn course(plan: &Plan, journal: &Journal, settled: bool) -> Course {
 pub enum Next {
     /// Say so and look again later
     Say(Standing),
-    /// Write down that it runs, then say so
-    Prove(Standing),
+    /// Write down that it runs, and look again
+    Prove,
     /// Commit once more
     Nudge,
     /// Take it back
@@ -186,8 +186,13 @@ pub enum Subject {
         /// Whether this very text was proven before
         was_proven: bool,
     },
-    /// What runs instead of a revision that failed for this reason
-    LastGood(String),
+    /// What runs instead of a revision that failed
+    LastGood {
+        /// Why it failed
+        reason: String,
+        /// Whether this very text was proven before, or needs no proof in the journal
+        was_proven: bool,
+    },
 }
 
 /// Decides by a verdict.
@@ -196,29 +201,30 @@ pub fn judged(verdict: &Verdict, subject: &Subject) -> Next {
     match (subject, verdict) {
         (Subject::Wanted { was_proven }, Verdict::Proven(_)) => {
             let ready = standing(Phase::Ready, "Proven", "the running scheduler carries this revision");
-            if *was_proven { Next::Say(ready) } else { Next::Prove(ready) }
+            if *was_proven { Next::Say(ready) } else { Next::Prove }
         }
-        (Subject::LastGood(reason), Verdict::Proven(_)) => {
-            Next::Prove(standing(Phase::RolledBack, "RevisionFailed", reason))
+        (Subject::LastGood { reason, was_proven }, Verdict::Proven(_)) => {
+            let back = standing(Phase::RolledBack, "RevisionFailed", reason);
+            if *was_proven { Next::Say(back) } else { Next::Prove }
         }
         (Subject::Wanted { was_proven: false }, Verdict::Failed(failure)) => Next::RollBack(failure.clone()),
         (Subject::Wanted { was_proven: true }, Verdict::Failed(failure)) => {
             let message = format!("this revision was proven and does not run any more: {}", failure.message);
             Next::Say(standing(Phase::Degraded, failure.reason, &message))
         }
-        (Subject::LastGood(reason), Verdict::Failed(failure)) => {
+        (Subject::LastGood { reason, .. }, Verdict::Failed(failure)) => {
             let message =
                 format!("what ran before does not run again: {}; the revision failed: {reason}", failure.message);
             Next::Say(standing(Phase::Degraded, failure.reason, &message))
         }
         (_, Verdict::Nudge) => Next::Nudge,
         (Subject::Wanted { .. }, Verdict::Wait(why, _)) => Next::Say(standing(Phase::Verifying, "NotYetProven", why)),
-        (Subject::LastGood(_), Verdict::Wait(why, _)) => Next::Say(standing(Phase::Verifying, "RollingBack", why)),
+        (Subject::LastGood { .. }, Verdict::Wait(why, _)) => Next::Say(standing(Phase::Verifying, "RollingBack", why)),
         (Subject::Wanted { was_proven }, Verdict::Unknown(why)) => {
             let unknown = standing(Phase::Unknown, "NobodyToAsk", why);
             Next::Say(Standing { was_proven: *was_proven, ..unknown })
         }
-        (Subject::LastGood(_), Verdict::Unknown(why)) => Next::Say(standing(Phase::Unknown, "RollingBack", why)),
+        (Subject::LastGood { .. }, Verdict::Unknown(why)) => Next::Say(standing(Phase::Unknown, "RollingBack", why)),
     }
 }
 

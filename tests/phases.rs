@@ -128,7 +128,7 @@ fn verdicts() -> [Verdict; 5] {
 fn told(next: &Next) -> String {
     match next {
         Next::Say(standing) => format!("say {} {}", standing.phase.name(), standing.is_ready()),
-        Next::Prove(standing) => format!("prove {} {}", standing.phase.name(), standing.is_ready()),
+        Next::Prove => "prove".to_owned(),
         Next::Nudge => "nudge".to_owned(),
         Next::RollBack(failure) => format!("roll back {}", failure.reason),
     }
@@ -136,18 +136,22 @@ fn told(next: &Next) -> String {
 
 #[test]
 fn what_a_verdict_does() {
-    let table: [(Subject, [&str; 5]); 3] = [
+    let table: [(Subject, [&str; 5]); 4] = [
         (
             Subject::Wanted { was_proven: false },
-            ["prove Ready true", "roll back SchedulerEnds", "say Verifying false", "say Unknown false", "nudge"],
+            ["prove", "roll back SchedulerEnds", "say Verifying false", "say Unknown false", "nudge"],
         ),
         (
             Subject::Wanted { was_proven: true },
             ["say Ready true", "say Degraded false", "say Verifying false", "say Unknown true", "nudge"],
         ),
         (
-            Subject::LastGood("why".to_owned()),
-            ["prove RolledBack false", "say Degraded false", "say Verifying false", "say Unknown false", "nudge"],
+            Subject::LastGood { reason: "why".to_owned(), was_proven: false },
+            ["prove", "say Degraded false", "say Verifying false", "say Unknown false", "nudge"],
+        ),
+        (
+            Subject::LastGood { reason: "why".to_owned(), was_proven: true },
+            ["say RolledBack false", "say Degraded false", "say Verifying false", "say Unknown false", "nudge"],
         ),
     ];
     for (subject, expected) in table {

@@ -54,7 +54,8 @@ impl Running {
             .expect("it starts");
         let lines = BufReader::new(child.stderr.take().expect("its log"));
         let mut running = Self { child, dir, lines, address: String::new() };
-        running.address = running.line()["listen"].as_str().expect("where it listens").to_owned();
+        let first = running.line();
+        first["listen"].as_str().expect("where it listens").clone_into(&mut running.address);
         running
     }
 

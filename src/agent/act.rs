@@ -120,13 +120,8 @@ impl Agent {
     }
 
     /// Writes down that what stands was seen to run.
-    pub(super) async fn prove(&mut self, seen: &Seen, standing: Standing) -> Option<Rest> {
-        let resync = self.options.resync;
+    pub(super) async fn prove(&mut self, seen: &Seen) -> Option<Rest> {
         let target = seen.plan.target.as_ref()?;
-        if target.ours().is_none() {
-            // the original needs no proof in the journal
-            return Some(Rest { standing, after: resync });
-        }
         let (settings, lock_timeout) = (Arc::clone(&self.settings), self.options.lock_timeout);
         let (clock, text) = (self.options.clock, target.digest);
         let proven = on_a_thread(move || {
@@ -140,9 +135,6 @@ impl Agent {
                     self.counts.proof_millis = u64::try_from(took.as_millis()).ok();
                 }
                 self.counts.proven = Some((self.options.clock)().as_unix());
-                if standing.phase == Phase::RolledBack {
-                    return Some(Rest { standing, after: resync });
-                }
                 // look again: what was proven is told from the journal
                 None
             }

@@ -61,7 +61,7 @@ pub fn see(pod: &Pod, expected: &Expectation) -> MirrorPod {
     MirrorPod {
         revision: annotations.get(edit::REVISION).cloned(),
         generation: annotations.get(edit::GENERATION).and_then(|generation| generation.parse().ok()),
-        config: edit::flag_of(&words, "config"),
+        config: edit::scheduler_words(&words).and_then(|words| edit::flag_of(words, "config")),
         container: status.map(container),
     }
 }
