@@ -92,6 +92,8 @@ pub struct Agent {
     /// The target's text as it was seen or written last
     known_text: Option<(PathBuf, Digest)>,
     unwatched: Option<String>,
+    /// What the last look found
+    snapshot: Option<Arc<Snapshot>>,
 }
 
 /// A client that can be shown.
@@ -106,7 +108,7 @@ impl std::fmt::Debug for ClientHandle {
 
 /// What one look found.
 struct Seen {
-    snapshot: Snapshot,
+    snapshot: Arc<Snapshot>,
     plan: Plan,
     journal: Journal,
     settled: bool,
@@ -144,6 +146,7 @@ impl Agent {
             counts: Counts::default(),
             known_text: None,
             unwatched: None,
+            snapshot: None,
         }
     }
 
@@ -177,6 +180,7 @@ impl Agent {
                     return RETRY;
                 }
             };
+            self.snapshot = Some(Arc::clone(&seen.snapshot));
             self.watch_over(&seen);
             if let Some(rest) = self.step(&seen).await {
                 self.say(Some(&seen), rest.standing);

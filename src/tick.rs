@@ -121,7 +121,7 @@ pub fn prove(order: &Order<'_>, world: &World<'_>, text: Digest) -> Result<bool,
     let root = open_root(order.settings)?;
     let now = (world.clock)();
     let lock = take_lock(order, world.door, &root, now, &mut |_| {})?;
-    let (snapshot, plan) = look_once(order)?;
+    let (snapshot, plan) = look_once(order, None)?;
     if is_held(order, &snapshot) {
         return Ok(false);
     }
@@ -143,7 +143,7 @@ fn take_lock(
 
 /// Says what would be done, and what the writer would refuse; writes nothing.
 pub fn rehearse(order: &Order<'_>) -> Result<Plan, Finding> {
-    let (snapshot, plan) = look_once(order)?;
+    let (snapshot, plan) = look_once(order, None)?;
     if !plan.has_errors() {
         if order.purge {
             refuse_if_used(&snapshot, plan.target.as_ref().map(|target| target.path.as_str()))?;
@@ -206,14 +206,19 @@ fn is_held(order: &Order<'_>, snapshot: &Snapshot) -> bool {
 /// Looks and plans; writes nothing. Looks again where the target is only just not there: whoever replaces it may be in the
 /// middle of that.
 pub fn look(order: &Order<'_>) -> Result<(Snapshot, Plan), Finding> {
+    look_after(order, None)
+}
+
+/// The same for who looked before.
+pub fn look_after(order: &Order<'_>, before: Option<&Snapshot>) -> Result<(Snapshot, Plan), Finding> {
     for _ in 1..MAX_ATTEMPTS {
-        let (snapshot, plan) = look_once(order)?;
+        let (snapshot, plan) = look_once(order, before)?;
         if plan.target.is_some() || snapshot.state.journal.target.is_none() {
             return Ok((snapshot, plan));
         }
         thread::sleep(QUIET);
     }
-    look_once(order)
+    look_once(order, before)
 }
 
 /// A manifest may have a revision of ours in use: then its files must stay.
@@ -229,8 +234,8 @@ fn refuse_if_used(snapshot: &Snapshot, but_for: Option<&str>) -> Result<(), Find
     }
 }
 
-fn look_once(order: &Order<'_>) -> Result<(Snapshot, Plan), Finding> {
-    let snapshot = observe::take_snapshot(order.settings)?;
+fn look_once(order: &Order<'_>, before: Option<&Snapshot>) -> Result<(Snapshot, Plan), Finding> {
+    let snapshot = observe::take_snapshot_after(order.settings, before)?;
     let plan = plan::make(&snapshot, order.settings, order.direction);
     Ok((snapshot, plan))
 }

@@ -8,6 +8,7 @@ use crate::apply::{self, HostDoor};
 use crate::cluster;
 use crate::finding::Finding;
 use crate::journal::Asker;
+use crate::observe::Snapshot;
 use crate::phase::{Change, Phase, Standing};
 use crate::plan::Direction;
 use crate::tick::{self, Event, Order, Outcome, World};
@@ -20,13 +21,14 @@ impl Agent {
     /// Looks at the host and plans towards what is wanted.
     pub(super) async fn look(&self) -> Result<Seen, Finding> {
         let (settings, lock_timeout) = (Arc::clone(&self.settings), self.options.lock_timeout);
+        let before = self.snapshot.clone();
         on_a_thread(move || {
             let order = order(&settings, Direction::Apply, Asker::Agent, lock_timeout);
-            let (snapshot, plan) = tick::look(&order)?;
+            let (snapshot, plan) = tick::look_after(&order, before.as_deref())?;
             let journal = snapshot.state.journal.clone();
             let journal = plan.target.iter().fold(journal, |journal, now| journal.settled(&now.path, now.digest));
             let settled = apply::is_settled(&plan, &snapshot, Direction::Apply, &Asker::Agent);
-            Ok(Seen { snapshot, plan, journal, settled })
+            Ok(Seen { snapshot: Arc::new(snapshot), plan, journal, settled })
         })
         .await
     }
@@ -48,7 +50,7 @@ impl Agent {
     async fn write_seen(&mut self, seen: &Seen) -> Result<Outcome, Finding> {
         let (settings, lock_timeout) = (Arc::clone(&self.settings), self.options.lock_timeout);
         let clock = self.options.clock;
-        let first = (seen.snapshot.clone(), seen.plan.clone());
+        let first = (Snapshot::clone(&seen.snapshot), seen.plan.clone());
         let outcome = on_a_thread(move || {
             let only = first.1.revision.clone();
             let order =
