@@ -64,6 +64,14 @@ bench:
     cargo bench --locked --bench compose
     cargo bench --locked --bench apply
 
+# the agent against its goals on a real control plane: memory, system calls, requests, latencies (half an hour, needs root)
+agent-bench *args:
+    hack/bench {{ args }}
+
+# many changes and many restarts of the agent on a real control plane: how often does the scheduler restart? (an hour, root)
+soak *args:
+    hack/soak {{ args }}
+
 # the agent's image both ways, without a container engine and from the Dockerfile; they must be the same
 image:
     hack/image --check
