@@ -4,9 +4,12 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+/// The `testbed up` that runs now.
+static COMING_UP: Mutex<Option<u32>> = Mutex::new(None);
 
 /// A cluster that is up.
 pub struct Bed {
@@ -43,8 +46,11 @@ impl Bed {
     pub fn up(name: &str, version: Option<&str>, nodes: u32) -> Result<Self, String> {
         let mut command = testbed("up", name);
         command.arg(format!("--nodes={nodes}")).args(version.map(|version| format!("--version={version}")));
-        let status =
-            command.stdout(Stdio::null()).status().map_err(|error| format!("hack/testbed/testbed: {error}"))?;
+        let failed = |error| format!("hack/testbed/testbed: {error}");
+        let mut child = command.stdout(Stdio::null()).spawn().map_err(failed)?;
+        *COMING_UP.lock().expect("not poisoned") = Some(child.id());
+        let status = child.wait().map_err(failed)?;
+        *COMING_UP.lock().expect("not poisoned") = None;
         if !status.success() {
             return Err(format!("testbed up --name {name} failed, see above"));
         }
@@ -55,7 +61,18 @@ impl Bed {
         Ok(Self { name: name.to_owned(), version, began: Instant::now(), done: Mutex::default() })
     }
 
-    /// Takes down whatever is left of a bed; also of one that is coming up.
+    /// Ends an `up` that is under way, which then cleans up after itself; until it has, nobody else can.
+    pub fn stop_coming_up() {
+        let coming_up = || *COMING_UP.lock().expect("not poisoned");
+        if let Some(pid) = coming_up() {
+            let _ = Command::new("kill").arg(pid.to_string()).status();
+        }
+        while coming_up().is_some() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Takes down whatever is left of a bed.
     pub fn down(name: &str) -> bool {
         testbed("down", name).stdout(Stdio::null()).status().is_ok_and(|status| status.success())
     }

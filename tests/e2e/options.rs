@@ -25,6 +25,7 @@ pub enum Suite {
 /// The real program on a real cluster
 #[derive(Debug, Parser)]
 #[command(name = "hack/e2e", bin_name = "hack/e2e", after_help = EXAMPLES)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Options {
     /// Run only tests whose names hold one of these
     #[arg(value_name = "FILTER")]
@@ -53,4 +54,8 @@ pub struct Options {
     /// Leave the bed up at the end
     #[arg(long)]
     pub keep: bool,
+
+    /// Tell what was done in tests that passed, too
+    #[arg(long, short)]
+    pub verbose: bool,
 }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use clap::Parser;
@@ -39,6 +40,9 @@ macro_rules! tests {
     };
 }
 
+/// A signal came: the bed is being taken down.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
 /// Where a panic happened, which only its hook is told.
 static PLACE: Mutex<String> = Mutex::new(String::new());
 
@@ -61,7 +65,12 @@ pub fn main(suite: impl Fn(Suite) -> Vec<Test>) -> ExitCode {
     let name = options.name.clone().unwrap_or_else(|| format!("e2e-{}", std::process::id()));
     take_down_when_interrupted(&name, options.keep);
     let begin = Instant::now();
-    let (passed, mut failed) = run(&chosen, &options, &name);
+    let (passed, mut failed) =
+        panic::catch_unwind(AssertUnwindSafe(|| run(&chosen, &options, &name))).unwrap_or_else(|reason| {
+            println!("FAILED  the stage could not be set:\n{}", words(reason.as_ref()));
+            (0, chosen.len())
+        });
+    give_way_when_interrupted();
     if options.keep {
         let testbed = "hack/testbed/testbed";
         println!("\nthe bed stays: {testbed} exec --name {name} cp1 bash; {testbed} down --name {name}");
@@ -92,24 +101,30 @@ fn run(chosen: &[Test], options: &Options, name: &str) -> (usize, usize) {
         }
     }));
     let stage = Stage::set(bed);
-    let passed = now.iter().filter(|test| passes(test, &stage)).count();
+    let passed = now.iter().filter(|test| passes(test, &stage, options.verbose)).count();
     for test in &left_out {
         println!("left out          {}{}", sentence(test), remark(test));
     }
     (passed, now.len() - passed)
 }
 
-fn passes(test: &Test, stage: &Stage) -> bool {
+fn passes(test: &Test, stage: &Stage, verbose: bool) -> bool {
     let begin = Instant::now();
     stage.bed.take_notes();
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| (test.run)(stage)));
     let time = begin.elapsed().as_secs_f64();
+    give_way_when_interrupted();
     match outcome {
-        Ok(()) => println!("ok      {time:6.1} s  {}", sentence(test)),
+        Ok(()) => {
+            println!("ok      {time:6.1} s  {}", sentence(test));
+            if verbose {
+                tell_notes(stage);
+            }
+        }
         Err(ref reason) => {
             println!("FAILED  {time:6.1} s  {}\n\n{}", sentence(test), words(reason.as_ref()));
             println!("  at {}", PLACE.lock().map(|place| place.clone()).unwrap_or_default());
-            println!("\n== what was done, in seconds since the bed was up\n{}", stage.bed.take_notes().join("\n"));
+            tell_notes(stage);
             for (component, lines) in [("kube-scheduler", 15), ("kubelet", 30)] {
                 println!("\n== the end of {component}'s log\n{}", stage.node().log_end(component, lines));
             }
@@ -117,6 +132,10 @@ fn passes(test: &Test, stage: &Stage) -> bool {
         }
     }
     outcome.is_ok()
+}
+
+fn tell_notes(stage: &Stage) {
+    println!("\n== what was done, in seconds since the bed was up\n{}\n", stage.bed.take_notes().join("\n"));
 }
 
 fn words(reason: &(dyn Any + Send)) -> String {
@@ -136,11 +155,20 @@ fn take_down_when_interrupted(name: &str, keep: bool) {
         let waiting =
             tokio::runtime::Builder::new_current_thread().enable_io().build().expect("signals can be awaited");
         waiting.block_on(interrupted);
+        INTERRUPTED.store(true, Ordering::SeqCst);
         eprintln!("hack/e2e: interrupted: {}", if keep { "the bed stays" } else { "taking the bed down" });
+        Bed::stop_coming_up();
         let gone = keep || Bed::down(&name);
         #[allow(clippy::exit, reason = "the tests cannot be stopped otherwise")]
         std::process::exit(if gone { 130 } else { 1 });
     });
+}
+
+/// What fails without its bed is not worth a report; the other thread ends the program.
+fn give_way_when_interrupted() {
+    while INTERRUPTED.load(Ordering::SeqCst) {
+        std::thread::park();
+    }
 }
 
 fn is_chosen(test: &Test, filters: &[String]) -> bool {
