@@ -10,7 +10,7 @@ default:
 # format, lint, licences and sources of dependencies, documentation
 check:
     cargo fmt --check
-    cargo clippy --all-targets --locked -- -D warnings
+    cargo clippy --all-targets --all-features --locked -- -D warnings
     "$(hack/tool cargo-deny)" --log-level error check bans licenses sources
     cargo doc --no-deps --locked --quiet
 
