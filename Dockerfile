@@ -13,6 +13,8 @@ COPY Cargo.toml Cargo.lock ./
 COPY hack/static hack/static
 COPY benches benches
 COPY tests/*.rs tests/
+COPY tests/e2e tests/e2e
+COPY examples examples
 COPY src src
 # touched, because the cache may be younger than sources that were never built
 RUN --mount=type=cache,id=schedpatch-target,target=/src/target touch src/*.rs && hack/static /schedpatch
