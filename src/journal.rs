@@ -100,7 +100,7 @@ pub struct Commit {
     /// Digest of the sources it was made from
     #[serde(default)]
     pub digest: Option<Digest>,
-    /// The target's text, kept in `texts/`
+    /// The target's text; kept in `texts/` once it was proven to run
     pub text: Digest,
     /// Digests of the revision's files, by their path on the host
     pub files: BTreeMap<String, Digest>,
@@ -280,15 +280,11 @@ impl Journal {
         good.is_some() && good == self.current.as_ref().map(|commit| commit.text)
     }
 
-    /// The texts that must be kept.
+    /// The texts that must be kept: those that lead back. What stands is in the target itself.
     pub fn texts(&self) -> BTreeSet<Digest> {
-        let flight = self.in_flight.iter().flat_map(|flight| {
-            let commit = flight.commit.as_ref().map(|commit| commit.text);
-            [flight.original, commit]
-        });
-        let commits =
-            [&self.current, &self.last_good].into_iter().map(|commit| commit.as_ref().map(|commit| commit.text));
-        commits.chain([self.original]).chain(flight).flatten().collect()
+        let good = self.last_good.as_ref().map(|commit| commit.text);
+        let flight = self.in_flight.as_ref().and_then(|flight| flight.original);
+        [self.original, good, flight].into_iter().flatten().collect()
     }
 
     /// The revisions that must be kept.

@@ -66,6 +66,13 @@ impl Host {
         fs::write(self.state("state.json"), serde_json::to_vec(&journal).expect("JSON")).expect("written");
     }
 
+    /// As the agent leaves it once it has seen the scheduler run with what stands.
+    fn proven(&self) {
+        let text = self.journal()["current"]["text"].as_str().expect("a digest").to_owned();
+        fs::copy(self.target(), self.state("texts").join(text)).expect("copied");
+        self.edit_journal(|journal| journal["lastGood"] = journal["current"].clone());
+    }
+
     fn run(&self, args: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_schedpatch"));
         command.env_clear().current_dir(&self.root).args(args).arg("--host-root").arg(self.root.join("host"));
@@ -185,7 +192,7 @@ fn back_to_last_good_changes_only_what_tells_commits_apart() {
     let host = Host::new("back");
     host.ok(&APPLY);
     let good = host.text();
-    host.edit_journal(|journal| journal["lastGood"] = journal["current"].clone());
+    host.proven();
     assert_eq!(host.status()["applied"]["verified"], true);
     host.ok(&["apply", "--source", "b"]);
     assert_eq!(host.status()["applied"]["verified"], false);
@@ -200,11 +207,11 @@ fn back_to_last_good_changes_only_what_tells_commits_apart() {
 fn the_last_good_text_does_not_undo_an_upgrade() {
     let host = Host::new("back-upgrade");
     host.ok(&APPLY);
-    host.edit_journal(|journal| journal["lastGood"] = journal["current"].clone());
+    host.proven();
     let upgraded = String::from_utf8(host.original.clone()).expect("text").replace("v1.36.1", "v1.36.2");
     fs::write(host.target(), &upgraded).expect("written");
     host.ok(&["apply", "--source", "b"]);
-    assert!(host.ok(&["restore", "--to", "last-good"]).contains("warning[no-last-good]"));
+    assert!(host.ok(&["restore", "--to", "last-good"]).contains("the manifest itself has changed since"));
     assert_eq!(host.text(), upgraded);
 }
 
@@ -447,7 +454,7 @@ fn status_tells_what_others_did() {
 fn the_formats_of_state_and_status_are_pinned() {
     let host = Host::new("formats");
     host.ok(&APPLY);
-    host.edit_journal(|journal| journal["lastGood"] = journal["current"].clone());
+    host.proven();
     host.ok(&["apply", "--source", "b"]);
     host.edit_journal(|journal| {
         journal["bad"]["0123456789ab"] =
@@ -534,12 +541,12 @@ fn the_last_good_revision_comes_back_only_whole() {
     let host = Host::new("whole");
     fs::write(host.root.join("a/ca.txt"), "a file beside").expect("written");
     host.ok(&APPLY);
-    host.edit_journal(|journal| journal["lastGood"] = journal["current"].clone());
+    host.proven();
     let revision = host.status()["applied"]["revision"].as_str().expect("text").to_owned();
     host.ok(&["apply", "--source", "b"]);
     fs::remove_file(host.state("revisions").join(revision).join("ca.txt")).expect("removed");
     assert!(host.ok(&["restore", "--to", "last-good", "--dry-run"]).contains("warning[no-last-good]"));
-    assert!(host.ok(&["restore", "--to", "last-good"]).contains("warning[no-last-good]"));
+    assert!(host.ok(&["restore", "--to", "last-good"]).contains("its files are not what they were"));
     assert_eq!(fs::read(host.target()).expect("there"), host.original);
 }
 
@@ -559,7 +566,7 @@ fn a_generation_is_never_given_twice() {
 fn only_the_very_text_that_was_proven_counts_as_verified() {
     let host = Host::new("verified");
     host.ok(&APPLY);
-    host.edit_journal(|journal| journal["lastGood"] = journal["current"].clone());
+    host.proven();
     assert_eq!(host.status()["applied"]["verified"], true);
     fs::write(host.target(), host.text().replace("v1.36.1", "v1.36.2")).expect("written");
     assert_eq!(host.status()["applied"]["verified"], false);

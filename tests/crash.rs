@@ -10,7 +10,7 @@ mod support;
 
 use support::doors::{Fault, TestDoor};
 use support::rng::Rng;
-use support::scenario::{self, Scenario};
+use support::scenario::{self, Operation, Scenario};
 use support::{Effort, effort};
 
 /// Pairs of kills per scenario, where not all are tried.
@@ -32,8 +32,8 @@ fn recover(scenario: &Scenario, root: &std::path::Path) -> Result<(), String> {
     scenario.expectation.check_settled(root).map_err(|why| format!("after recovery: {why}"))?;
     let door = TestDoor::new(Fault::None);
     scenario.run(root, &door).map_err(|why| format!("the run after: {why}"))?;
-    let purges = matches!(scenario.operation, scenario::Operation::Purge);
-    if !purges && !door.calls().is_empty() {
+    let takes_the_lock = matches!(scenario.operation, Operation::Purge | Operation::Prove(_));
+    if !takes_the_lock && !door.calls().is_empty() {
         return Err(format!("a host that is up to date was written to by {} calls", door.calls().len()));
     }
     scenario.expectation.check_settled(root).map_err(|why| format!("after the run after: {why}"))
@@ -42,7 +42,7 @@ fn recover(scenario: &Scenario, root: &std::path::Path) -> Result<(), String> {
 #[test]
 fn killed_before_every_call_and_again_during_recovery() {
     let (mut points, mut pairs) = (0, 0);
-    for scenario in scenario::all("kill") {
+    for scenario in scenario::all_of_agent("kill") {
         let calls = count(&scenario);
         let mut rng = Rng::new(7);
         for at in 0..=calls {
@@ -75,7 +75,7 @@ fn killed_before_every_call_and_again_during_recovery() {
 #[test]
 fn whatever_was_interrupted_can_be_taken_out() {
     let mut points = 0;
-    for scenario in scenario::all("out") {
+    for scenario in scenario::all_of_agent("out") {
         let edited = scenario.name.contains("edited") || scenario.name.contains("drift");
         for at in 0..=count(&scenario) {
             let root = scenario.host("one");
@@ -93,7 +93,7 @@ fn whatever_was_interrupted_can_be_taken_out() {
 #[test]
 fn every_error_at_every_call_is_told_and_leaves_nothing_behind() {
     let (mut points, mut failed) = (0, 0);
-    for scenario in scenario::all("errors") {
+    for scenario in scenario::all_of_agent("errors") {
         let calls = count(&scenario);
         for (number, (errno, name)) in ERRNOS.into_iter().enumerate() {
             // the short form tries two errors at each call, and each error at many

@@ -69,7 +69,7 @@ impl<'a> Loss<'a> {
 
 /// The short form does without most stories where each takes long.
 fn is_tried(scenario: &Scenario) -> bool {
-    effort() > Effort::Short || ["first apply", "restore"].contains(&scenario.name)
+    effort() > Effort::Short || ["first apply", "restore", "proof of a change"].contains(&scenario.name)
 }
 
 fn effects(scenario: &Scenario) -> Vec<Call> {
@@ -80,7 +80,7 @@ fn effects(scenario: &Scenario) -> Vec<Call> {
 
 #[test]
 fn the_model_of_the_disk_ends_where_the_real_one_does() {
-    for scenario in scenario::all("model") {
+    for scenario in scenario::all_of_agent("model") {
         let root = scenario.host("real");
         let door = TestDoor::new(Fault::None);
         scenario.run(&root, &door).expect("it runs");
@@ -114,7 +114,7 @@ fn tree(root: &Path) -> Vec<(std::path::PathBuf, Option<Vec<u8>>)> {
 #[test]
 fn power_lost_after_every_call_in_every_way() {
     let mut images = 0;
-    for scenario in scenario::all("power") {
+    for scenario in scenario::all_of_agent("power") {
         let calls = effects(&scenario);
         let mut loss = Loss::new(&scenario, "all");
         loss.play(&calls).unwrap_or_else(|why| panic!("{}: {why}", scenario.name));
@@ -128,7 +128,7 @@ fn power_lost_after_every_call_in_every_way() {
 #[test]
 fn killed_and_then_the_power_goes_during_recovery() {
     let mut disks = 0;
-    for scenario in scenario::all("kill-power").into_iter().filter(is_tried) {
+    for scenario in scenario::all_of_agent("kill-power").into_iter().filter(is_tried) {
         let mut loss = Loss::new(&scenario, "killed");
         let calls = effects(&scenario).len();
         for at in 0..=calls {
@@ -149,7 +149,7 @@ fn killed_and_then_the_power_goes_during_recovery() {
 fn every_call_is_missed_when_it_is_dropped() {
     let (mut dropped, mut told, mut again) = (0, 0, 0);
     let mut unmissed = Vec::new();
-    for scenario in scenario::all("mutation").into_iter().filter(is_tried) {
+    for scenario in scenario::all_of_agent("mutation").into_iter().filter(is_tried) {
         let reference = TestDoor::new(Fault::None);
         scenario.run(&scenario.host("reference"), &reference).expect("it runs");
         let calls = reference.calls();

@@ -26,7 +26,7 @@ def swap(program, count, directory):
     slow = statistics.quantiles(ours, n=10)[8]
     return [
         Row("raw write + fsync + rename, p50", least, "ms", note=f"n = {count}, interleaved, real-time priority"),
-        Row("raw, all that the journal's order syncs, p50", statistics.median(ordered), "ms", note="8 syncs"),
+        Row("raw, all that the journal's order syncs, p50", statistics.median(ordered), "ms", note="6 syncs"),
         Row("..data swap to rename, p50", middle, "ms", 2 * least + 2, predecessor.SWAP_MS, f"p90 {slow:.1f} ms"),
     ]
 

@@ -75,9 +75,7 @@ def replace(directory, text, name="kube-scheduler.yaml"):
 
 
 def in_order(directory, text, number):
-    """The text that the journal names, the journal, the revision's directory and file, the manifest (docs/state.md)."""
-    replace(directory, text, f"text-{number}")
-    sync(directory)
+    """The journal, the revision's directory and file, the manifest (docs/state.md)."""
     replace(directory, text[:1500], "state.json")
     sync(directory)
     revision = directory / f"revision-{number}"

@@ -1,7 +1,5 @@
 //! What a plan means for the journal. Pure: only the time comes in.
 
-use std::collections::BTreeSet;
-
 use crate::journal::{Asker, Bad, Commit, Hold, InFlight, Journal};
 use crate::observe::State;
 use crate::plan::{Direction, Plan, Step};
@@ -94,15 +92,14 @@ pub(super) fn flight(plan: &Plan, step: &Step, now: Stamp) -> InFlight {
     }
 }
 
-/// The texts that the journal will name and did not name before.
-pub(super) fn new_texts<'p>(plan: &'p Plan, state: &State, journal: &Journal) -> Vec<&'p [u8]> {
-    let committed = plan.commit().filter(|_| plan.generation.is_some()).map(|step| step.after.as_slice());
-    let adopted =
-        plan.target.as_ref().filter(|target| journal.is_current(target.digest)).map(|target| target.text.as_bytes());
-    if committed.is_none() && adopted.is_none() {
-        return Vec::new();
-    }
-    let texts = plan.original.iter().map(String::as_bytes).chain(committed).chain(adopted);
-    let named = if state.journal.in_flight.is_none() { state.journal.texts() } else { BTreeSet::new() };
-    texts.filter(|text| !named.contains(&Digest::of_bytes(text))).collect()
+/// The original, where the journal will name it and may not have named it before.
+pub(super) fn new_original<'p>(plan: &'p Plan, state: &State, journal: &Journal) -> Option<&'p str> {
+    let commits = plan.commit().is_some() && plan.generation.is_some();
+    let adopts = plan.target.as_ref().is_some_and(|target| journal.is_current(target.digest));
+    plan.original.as_deref().filter(|text| (commits || adopts) && is_new(text, state))
+}
+
+/// Whether a text may not be on the disk: no journal that is settled names it.
+pub(super) fn is_new(text: &str, state: &State) -> bool {
+    state.journal.in_flight.is_some() || !state.journal.texts().contains(&Digest::of_bytes(text.as_bytes()))
 }

@@ -117,7 +117,9 @@ pub fn carry_out(
     tidy_up(writer, plan, snapshot, &store)?;
     let mut journal = journal::noted(plan, state, direction, asker, now);
     let mut on_disk = state.journal.clone();
-    store.keep_texts(&journal::new_texts(plan, state, &journal), &state.texts)?;
+    if let Some(text) = journal::new_original(plan, state, &journal) {
+        store.keep_text(text, &state.texts)?;
+    }
     if let Some(step) = plan.commit() {
         journal = journal.intending(&step.path, journal::flight(plan, step, now));
         on_disk = journal::before_commit(&journal, state, direction);
@@ -159,6 +161,9 @@ pub fn prove(writer: &Writer<'_>, plan: &Plan, snapshot: &Snapshot, text: Digest
     let store = Store::open(writer, interrupted)?;
     if interrupted {
         Target::open(writer.root, &target.path)?.sync_dir(writer.door)?;
+    }
+    if journal::is_new(&target.text, state) {
+        store.keep_text(&target.text, &state.texts)?;
     }
     note(&store, &journal, true, true)?;
     // what cannot be removed now is removed by the next pass that writes

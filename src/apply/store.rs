@@ -78,17 +78,12 @@ impl<'a> Store<'a> {
         while_trying_to("move away", self.state.path_of(STATE_FILE), moved)
     }
 
-    /// Keeps texts of the target that the journal will name for the first time. One that is there already may have been
+    /// Keeps a text of the target that the journal will name for the first time. One that is there already may have been
     /// left by a killed run, and not be on the disk.
-    pub fn keep_texts(&self, texts: &[&[u8]], there: &BTreeMap<Digest, Vec<u8>>) -> Result<(), ApplyError> {
-        for text in texts {
-            let digest = Digest::of_bytes(text);
-            if !there.contains_key(&digest) {
-                replace::put(self.door, &self.texts, &digest.to_string(), text, PRIVATE)?;
-            }
-        }
-        if texts.is_empty() {
-            return Ok(());
+    pub fn keep_text(&self, text: &str, there: &BTreeMap<Digest, Vec<u8>>) -> Result<(), ApplyError> {
+        let digest = Digest::of_bytes(text.as_bytes());
+        if !there.contains_key(&digest) {
+            replace::put(self.door, &self.texts, &digest.to_string(), text.as_bytes(), PRIVATE)?;
         }
         while_trying_to("sync", self.texts.path(), self.door.sync_dir(&self.texts))
     }

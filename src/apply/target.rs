@@ -64,9 +64,10 @@ impl Target {
     /// Whether this directory holds the target, or holds a directory that does.
     pub fn refuse_within(&self, root: &Root, state_dir: &str) -> Result<(), ApplyError> {
         let place = |dir: &Dir| dir.stat().map(|stat| (stat.st_dev, stat.st_ino)).ok();
+        let own = place(&self.dir);
         let mut path = state_dir;
         loop {
-            if root.dir(path).is_ok_and(|dir| place(&dir).is_some() && place(&dir) == place(&self.dir)) {
+            if own.is_some() && root.dir(path).is_ok_and(|dir| place(&dir) == own) {
                 let message = format!(
                     "our directory {state_dir} is in the manifest directory, where the kubelet reads every file"
                 );

@@ -1,21 +1,37 @@
 //! The host's files as the host itself would find them, read beneath a root that may be mounted anywhere.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use nix::errno::Errno;
+
 /// As many links as Linux follows.
 const MAX_LINKS: usize = 40;
 
-/// The root of a host's file tree: `/`, or wherever it is mounted.
+/// The root of a host's file tree: `/`, or wherever it is mounted. For one look: where a directory is, is found out once.
 #[derive(Clone, Debug)]
-pub struct HostRoot(PathBuf);
+pub struct HostRoot {
+    root: PathBuf,
+    /// Names below the root that were looked at
+    known: RefCell<HashMap<PathBuf, Kind>>,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Absent,
+    Link,
+    Other,
+}
 
 impl HostRoot {
     /// A root; nothing is opened yet.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self(root.into())
+        Self { root: root.into(), known: RefCell::default() }
     }
 
     /// Where a host path is in our own file tree. Links are followed as the host would: an absolute one begins at the
@@ -29,22 +45,37 @@ impl HostRoot {
                 inside.pop();
                 continue;
             }
-            let here = self.0.join(&inside).join(&part);
-            if !fs::symlink_metadata(&here)?.is_symlink() {
-                inside.push(part);
-                continue;
+            inside.push(part);
+            match self.kind(&inside)? {
+                Kind::Other => continue,
+                Kind::Absent => return Err(Errno::ENOENT.into()),
+                Kind::Link => links += 1,
             }
-            links += 1;
             if links > MAX_LINKS {
                 return Err(io::Error::other("too many symbolic links"));
             }
-            let to = fs::read_link(&here)?;
+            let to = fs::read_link(self.root.join(&inside))?;
+            inside.pop();
             if to.is_absolute() {
                 inside.clear();
             }
             pending.extend(parts(&to).rev().map(OsStr::to_owned));
         }
-        Ok(self.0.join(inside))
+        Ok(self.root.join(inside))
+    }
+
+    fn kind(&self, inside: &Path) -> io::Result<Kind> {
+        if let Some(kind) = self.known.borrow().get(inside) {
+            return Ok(*kind);
+        }
+        let kind = match fs::symlink_metadata(self.root.join(inside)) {
+            Ok(metadata) if metadata.is_symlink() => Kind::Link,
+            Ok(_) => Kind::Other,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Kind::Absent,
+            Err(error) => return Err(error),
+        };
+        self.known.borrow_mut().insert(inside.to_owned(), kind);
+        Ok(kind)
     }
 
     /// Whether something is there, whoever may read it.

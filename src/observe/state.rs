@@ -81,9 +81,9 @@ impl State {
     /// Notes what is ours. What is not, or is no plain file, is left alone here and by everybody else.
     fn read_files(&mut self, here: &Path, dir: &str) -> io::Result<()> {
         self.note_closed(here, dir);
-        self.files(here, dir)?;
+        self.files(entries(here)?, dir);
         let shown = format!("{dir}/{TEXTS_DIR}");
-        for name in self.files(&here.join(TEXTS_DIR), &shown)? {
+        for name in self.files(entries(&here.join(TEXTS_DIR))?, &shown) {
             let content = host::read_small_file(&here.join(TEXTS_DIR).join(&name)).unwrap_or_default();
             let digest = Digest::of_bytes(&content);
             if digest.to_string() == name {
@@ -100,35 +100,34 @@ impl State {
             if !kind.is_dir() || !is_revision(&revision) {
                 continue;
             }
-            let here = revisions.join(&revision);
-            self.read_revision(&here, &format!("{shown}/{revision}"))?;
+            let (here, shown) = (revisions.join(&revision), format!("{shown}/{revision}"));
+            let entries = entries(&here)?;
             // what holds more than files was not made by us alone, and is never removed
-            if entries(&here)?.iter().all(|(_, kind)| !kind.is_dir()) {
+            if entries.iter().all(|(_, kind)| !kind.is_dir()) {
                 self.revisions.insert(revision);
+            }
+            self.note_closed(&here, &shown);
+            for name in self.files(entries, &shown) {
+                self.read_revision_file(&here.join(&name), format!("{shown}/{name}"));
             }
         }
         Ok(())
     }
 
-    fn read_revision(&mut self, here: &Path, shown: &str) -> io::Result<()> {
-        self.note_closed(here, shown);
-        for name in self.files(here, shown)? {
-            let path = here.join(&name);
-            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
-            // one that the scheduler may not read, or that others may write, is as good as damaged
-            if let (true, Ok(content)) = (metadata.mode() & 0o7777 == FILE_MODE, host::read_small_file(&path)) {
-                self.revision_files.insert(format!("{shown}/{name}"), Digest::of_bytes(&content));
-            }
+    fn read_revision_file(&mut self, path: &Path, shown: String) {
+        let mode = fs::symlink_metadata(path).map(|metadata| metadata.mode() & 0o7777);
+        // one that the scheduler may not read, or that others may write, is as good as damaged
+        if let (Ok(FILE_MODE), Ok(content)) = (mode, host::read_small_file(path)) {
+            self.revision_files.insert(shown, Digest::of_bytes(&content));
         }
-        Ok(())
     }
 
     /// The plain files of a directory, but for leftovers, which are noted.
-    fn files(&mut self, here: &Path, shown: &str) -> io::Result<Vec<String>> {
-        let files = entries(here)?.into_iter().filter(|(_, kind)| kind.is_file()).map(|(name, _)| name);
+    fn files(&mut self, entries: Vec<(String, fs::FileType)>, shown: &str) -> Vec<String> {
+        let files = entries.into_iter().filter(|(_, kind)| kind.is_file()).map(|(name, _)| name);
         let (leftovers, files) = files.partition::<Vec<_>, _>(|name| is_unfinished(name));
         self.leftovers.extend(leftovers.iter().map(|name| format!("{shown}/{name}")));
-        Ok(files)
+        files
     }
 
     /// Notes a directory that others than root could not enter.

@@ -6,6 +6,7 @@ mod show;
 mod target;
 mod undo;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 pub use show::{Colour, show, show_findings, visible};
@@ -168,14 +169,25 @@ fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: D
         Direction::LastGood => undo::back(plan, state, &chosen).map_err(in_target),
         Direction::Nudge => undo::nudge(plan, state, &chosen).map_err(in_target),
         Direction::Apply => {
-            let Some(composed) = compose_for(plan, snapshot, settings, &chosen)? else {
+            let (original, pod) = without_ours(state, &chosen).map_err(in_target)?;
+            let Some(composed) = compose_for(plan, snapshot, settings, &chosen, &pod)? else {
                 plan.findings.push(nothing_wanted());
                 return Ok(());
             };
-            apply(plan, snapshot, state, settings, &chosen, composed).map_err(in_target)?;
+            apply(plan, snapshot, state, settings, (&chosen, &original), composed).map_err(in_target)?;
             undo::judge_revision(plan, state, settings.retry).map_err(one)
         }
     }
+}
+
+/// The target without our edit, which must not be taken for its own will.
+fn without_ours<'a>(state: &'a State, chosen: &target::Chosen<'a>) -> Result<(Cow<'a, str>, SchedulerPod), Refusal> {
+    if chosen.pod.ours.is_none() {
+        return Ok((Cow::Borrowed(chosen.text), chosen.pod.clone()));
+    }
+    let original = undo::original(state, chosen.text)?;
+    let pod = edit::read(&original)?;
+    Ok((original, pod))
 }
 
 /// Composes for the scheduler as it is without our edit, and of the release that will run.
@@ -184,9 +196,9 @@ fn compose_for(
     snapshot: &Snapshot,
     settings: &Settings,
     chosen: &target::Chosen<'_>,
+    original: &SchedulerPod,
 ) -> Result<Option<Composed>, Vec<Finding>> {
     let in_target = |finding: Finding| in_some_file(finding, &chosen.file.path);
-    let original = edit::read_original(chosen.text).map_err(|refusal| vec![in_target(refusal.into())])?;
     let wishes = &settings.wishes;
     let image = wishes.image.as_deref().unwrap_or(&original.image);
     let version = compose::find_version(wishes.version.as_deref(), image).map_err(|finding| {
@@ -199,7 +211,7 @@ fn compose_for(
         let content = snapshot.bases.get(&path)?;
         Some((path, content.as_deref().map_err(String::as_str)))
     });
-    let target = compose::Target { pod: &original, version: version.version, base };
+    let target = compose::Target { pod: original, version: version.version, base };
     compose::compose(&snapshot.sources, &target, wishes, &settings.accept)
         .map_err(|findings| findings.into_iter().map(in_target).collect())
 }
@@ -209,7 +221,7 @@ fn apply(
     snapshot: &Snapshot,
     state: &State,
     settings: &Settings,
-    chosen: &target::Chosen<'_>,
+    (chosen, original): (&target::Chosen<'_>, &str),
     composed: Composed,
 ) -> Result<(), Refusal> {
     let revision = revision(&composed.files, &settings.wishes);
@@ -235,11 +247,11 @@ fn apply(
         .collect();
     plan.steps = revision_steps(files, &wanted(0).config_dir, &state.revision_files);
     if !unchanged {
-        let after = edit::patch(chosen.text, &wanted(generation))?.prove()?;
+        let after = edit::patch(original, &wanted(generation))?.prove()?;
         plan.steps.push(replace_target(chosen.file, chosen.text, after, why(&revision, &settings.wishes)));
     }
     if !unchanged || !state.journal.is_current(Digest::of_bytes(chosen.text.as_bytes())) {
-        plan.original = Some(undo::original(state, chosen.text)?);
+        plan.original = Some(original.to_owned());
     }
     plan.revision = Some(revision);
     plan.generation = Some(generation);

@@ -1,5 +1,7 @@
 //! The way back: the target without ours, or with what ran before.
 
+use std::borrow::Cow;
+
 use super::target::Chosen;
 use super::{Direction, Plan, replace_target};
 use crate::edit::{self, Refusal, Rule};
@@ -10,7 +12,7 @@ use crate::revision::Digest;
 /// Plans to take ours out.
 pub(super) fn restore(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
     no_half_undo(state, chosen)?;
-    let after = original(state, chosen.text)?;
+    let after = original(state, chosen.text)?.into_owned();
     if after == chosen.text {
         let finding =
             Finding::info("nothing-to-restore", "the manifest carries nothing of schedpatch", "nothing to do");
@@ -38,12 +40,12 @@ fn no_half_undo(state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
 
 /// The target without ours: the very bytes that stood there where nobody else wrote since, else what is left when our
 /// parts are taken out of what others made of it.
-pub(super) fn original(state: &State, text: &str) -> Result<String, Refusal> {
+pub(super) fn original<'a>(state: &'a State, text: &str) -> Result<Cow<'a, str>, Refusal> {
     let is_ours = state.journal.is_current(Digest::of_bytes(text.as_bytes()));
     let kept = state.journal.original.filter(|_| is_ours).and_then(|digest| state.texts.get(&digest));
     match kept.and_then(|bytes| std::str::from_utf8(bytes).ok()) {
-        Some(kept) => Ok(kept.to_owned()),
-        None => edit::unpatch(text)?.prove(),
+        Some(kept) => Ok(Cow::Borrowed(kept)),
+        None => edit::unpatch(text)?.prove().map(Cow::Owned),
     }
 }
 
@@ -85,7 +87,7 @@ pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Resul
     let after = edit::recommit(text, generation)?.prove()?;
     plan.revision = Some(good.revision.clone());
     plan.generation = Some(generation);
-    plan.original = Some(original);
+    plan.original = Some(original.into_owned());
     plan.files.clone_from(&good.files);
     plan.digest = good.digest;
     let why = format!("the scheduler shall run the last good revision {} again", good.revision);
@@ -100,7 +102,7 @@ pub(super) fn nudge(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Resu
     let after = edit::recommit(chosen.text, generation)?.prove()?;
     plan.revision = Some(ours.revision.clone());
     plan.generation = Some(generation);
-    plan.original = Some(original(state, chosen.text)?);
+    plan.original = Some(original(state, chosen.text)?.into_owned());
     plan.files.clone_from(&current.files);
     plan.digest = current.digest;
     let why = format!("the kubelet did not notice generation {}", ours.generation);

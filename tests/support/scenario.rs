@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use schedpatch::finding::Finding;
 use schedpatch::journal::Asker;
 use schedpatch::plan::Direction;
 use schedpatch::settings::{Settings, Wishes};
@@ -29,6 +30,8 @@ pub const COMMAND: &str = "now";
 #[derive(Clone, Copy, Debug)]
 pub enum Operation {
     Apply(&'static str),
+    /// The agent has seen the scheduler run with it
+    Prove(&'static str),
     LastGood,
     Restore,
     Purge,
@@ -55,7 +58,7 @@ pub fn all(suite: &str) -> Vec<Scenario> {
         build(suite, "first apply", "kubeadm-1.36", KUBEADM, Operation::Apply("a"), |_| {}),
         build(suite, "re-apply with changed source", "kubeadm-1.36", KUBEADM, Operation::Apply("e"), |story| {
             story.run(Operation::Apply("a"));
-            story.proven();
+            story.proven("a");
             for source in ["b", "c", "d"] {
                 story.run(Operation::Apply(source));
             }
@@ -69,7 +72,7 @@ pub fn all(suite: &str) -> Vec<Scenario> {
         }),
         build(suite, "back to last good", "rke2-1.34", RKE2, Operation::LastGood, |story| {
             story.run(Operation::Apply("a"));
-            story.proven();
+            story.proven("a");
             story.run(Operation::Apply("b"));
         }),
         build(suite, "restore", "kubeadm-1.36", KUBEADM, Operation::Restore, |story| {
@@ -94,6 +97,16 @@ pub fn all(suite: &str) -> Vec<Scenario> {
     ]
 }
 
+/// The same, and what only the agent does, for which there is no command.
+pub fn all_of_agent(suite: &str) -> Vec<Scenario> {
+    let prove = build(suite, "proof of a change", "kubeadm-1.36", KUBEADM, Operation::Prove("b"), |story| {
+        story.run(Operation::Apply("a"));
+        story.proven("a");
+        story.run(Operation::Apply("b"));
+    });
+    all(suite).into_iter().chain([prove]).collect()
+}
+
 /// A host on which something is done before the operation that is tested.
 pub struct Story {
     root: PathBuf,
@@ -113,12 +126,10 @@ impl Story {
         self.root.join(self.places.manifests.trim_start_matches('/')).join(self.places.target)
     }
 
-    /// The agent has seen the scheduler run with it: what stands is the last good.
-    fn proven(&self) {
-        let path = self.root.join(self.places.state.trim_start_matches('/')).join("state.json");
-        let mut state: serde_json::Value = serde_json::from_slice(&fs::read(&path).expect("there")).expect("JSON");
-        state["lastGood"] = state["current"].clone();
-        fs::write(&path, serde_json::to_vec_pretty(&state).expect("JSON")).expect("written");
+    /// What stands is the last good.
+    fn proven(&self, source: &'static str) {
+        run(&self.root, &self.sources, Operation::Prove(source), "earlier", &TestDoor::new(Fault::None))
+            .unwrap_or_else(|why| panic!("proof of {source}: {why}"));
     }
 }
 
@@ -152,7 +163,7 @@ fn build(
     copy_tree(&root, &reference);
     run(&reference, &sources, operation, COMMAND, &TestDoor::new(Fault::None))
         .unwrap_or_else(|why| panic!("{name}: {why}"));
-    let holds = !matches!(operation, Operation::Apply(_));
+    let holds = !matches!(operation, Operation::Apply(_) | Operation::Prove(_));
     let expectation = Expectation::new(places.clone(), &root, &reference, holds);
     expectation.check_settled(&reference).unwrap_or_else(|why| panic!("{name}, without faults: {why}"));
     Scenario { name, places, operation, template: root, sources, expectation, original: story.original }
@@ -185,7 +196,7 @@ impl Scenario {
     /// The settings of the operation.
     pub fn settings(&self, root: &Path) -> Settings {
         let source = match self.operation {
-            Operation::Apply(source) => Some(self.sources.join(source)),
+            Operation::Apply(source) | Operation::Prove(source) => Some(self.sources.join(source)),
             _ => None,
         };
         settings(root, source)
@@ -202,6 +213,7 @@ impl Scenario {
             Operation::LastGood => ["restore", "--to", "last-good"].map(str::to_owned).to_vec(),
             Operation::Restore => vec!["restore".to_owned()],
             Operation::Purge => ["restore", "--purge"].map(str::to_owned).to_vec(),
+            Operation::Prove(_) => panic!("no command proves: see all_of_agent"),
         };
         command.into_iter().chain(host_root).collect()
     }
@@ -219,7 +231,7 @@ fn run(
     door: &TestDoor<'_>,
 ) -> Result<Outcome, String> {
     let (direction, source) = match operation {
-        Operation::Apply(source) => (Direction::Apply, Some(sources.join(source))),
+        Operation::Apply(source) | Operation::Prove(source) => (Direction::Apply, Some(sources.join(source))),
         Operation::LastGood => (Direction::LastGood, None),
         Operation::Restore | Operation::Purge => (Direction::Restore, None),
     };
@@ -227,11 +239,15 @@ fn run(
     let purge = matches!(operation, Operation::Purge);
     // a child that another test has just forked holds our lock, too, until it runs its own program
     let lock_timeout = Duration::from_secs(10);
-    let order =
-        Order { settings: &settings, direction, asker: Asker::Person, only: None, command, lock_timeout, purge };
+    let asker = if matches!(operation, Operation::Prove(_)) { Asker::Agent } else { Asker::Person };
+    let order = Order { settings: &settings, direction, asker, only: None, command, lock_timeout, purge };
     let world = World { door, clock: &|| Stamp::from_unix(1_800_000_000) };
-    let outcome =
-        tick::run(&order, &world, &mut |_| {}).map_err(|finding| format!("{}: {}", finding.rule, finding.message))?;
+    let told = |finding: Finding| format!("{}: {}", finding.rule, finding.message);
+    if matches!(operation, Operation::Prove(_)) {
+        let text = tick::look(&order).map_err(told)?.1.target.ok_or("no target")?.digest;
+        assert!(tick::prove(&order, &world, text).map_err(told)?, "it stands");
+    }
+    let outcome = tick::run(&order, &world, &mut |_| {}).map_err(told)?;
     match outcome.plan.findings.first() {
         Some(finding) if outcome.plan.has_errors() => Err(format!("{}: {}", finding.rule, finding.message)),
         _ => Ok(outcome),
