@@ -104,6 +104,18 @@ fn wrong_usage_exits_with_2() {
 }
 
 #[test]
+fn a_time_that_would_make_the_agent_spin_or_give_up_at_once_is_refused() {
+    for flag in ["--resync", "--verify-timeout"] {
+        for time in ["0s", "0h", "999ms"] {
+            let output = schedpatch(&["run", "--sandbox", flag, time]);
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{flag} {time}: {said}");
+            assert!(said.contains(flag) && said.contains("give at least 1s"), "{said}");
+        }
+    }
+}
+
+#[test]
 fn json_is_printed_on_errors_too_and_exits_with_1() {
     let output = schedpatch(&["plan", "--host-root", "/nonexistent", "--source", "x", "-o", "json"]);
     assert_eq!(output.status.code(), Some(1));

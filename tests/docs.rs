@@ -71,6 +71,35 @@ fn every_finding_of_the_code_is_documented() {
     assert!(found > 20, "the findings were not found in the code");
 }
 
+/// Reasons that stand beside their phase in the code; the rules of refusals have tests of their own.
+#[test]
+fn every_reason_stands_in_the_row_of_its_phase() {
+    let (code, text) = (code(&root().join("src")), read("docs/logs.md"));
+    let mut found = 0;
+    for part in code.split("Phase::").skip(1) {
+        let Some((phase, rest)) = part.split_once(',') else { continue };
+        let Some(reason) = rest.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next()) else {
+            continue;
+        };
+        found += 1;
+        let row = text.lines().find(|line| line.starts_with(&format!("| `{phase}` |"))).unwrap_or_default();
+        assert!(row.contains(&format!("`{reason}`")), "{phase}, {reason} is not in docs/logs.md");
+    }
+    assert!(found > 10, "the reasons were not found in the code");
+}
+
+#[test]
+fn the_charts_levels_of_the_log_are_those_of_the_program() {
+    let schema: serde_json::Value =
+        serde_json::from_str(&read("charts/schedpatch/values.schema.json")).expect("it is JSON");
+    let levels = &schema["properties"]["log"]["properties"]["level"]["enum"];
+    let levels: Vec<_> = levels.as_array().expect("a list").iter().filter_map(|level| level.as_str()).collect();
+    assert_eq!(levels, ["off", "error", "warn", "info", "debug", "trace"]);
+    for level in levels {
+        level.parse::<tracing_subscriber::filter::LevelFilter>().expect(level);
+    }
+}
+
 #[test]
 fn every_platform_is_documented() {
     let text = read("docs/platforms.md");

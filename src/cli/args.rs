@@ -196,6 +196,12 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     number.checked_mul(millis).map(Duration::from_millis).ok_or_else(|| "that is too long".to_owned())
 }
 
+/// A duration for what would spin, or give up at once, with none.
+pub(super) fn second_or_more(text: &str) -> Result<Duration, String> {
+    let given = duration(text)?;
+    if given >= Duration::from_secs(1) { Ok(given) } else { Err("give at least 1s".to_owned()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,5 +214,7 @@ mod tests {
         for wrong in ["", "30", "s", "-1s", "1.5s", "1d", "99999999999999999999s", "18446744073709551615h"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
+        assert_eq!(second_or_more("1000ms"), Ok(Duration::from_secs(1)));
+        assert!(second_or_more("999ms").is_err() && second_or_more("0h").is_err() && second_or_more("1").is_err());
     }
 }

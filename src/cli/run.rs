@@ -13,7 +13,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::args::{HostArgs, LockArgs, WantedArgs, duration};
+use super::args::{HostArgs, LockArgs, WantedArgs, duration, second_or_more};
 use super::output::fail;
 use super::sandbox::Sandbox;
 use super::write::now;
@@ -40,6 +40,8 @@ SIGTERM keeps what is applied; in the middle of a change what ran before comes b
 
 /// The loop turns at least every --resync; after so much more it counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_mins(5);
+/// So long the API may take for what is told last.
+const LAST_WORD: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Verify {
@@ -80,7 +82,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME", env = "NODE_NAME")]
     node_name: Option<String>,
 
-    /// How to reach the API; by default the pod's service account, else ~/.kube/config
+    /// How to reach the API; by default KUBECONFIG or ~/.kube/config, else the pod's service account
     #[arg(long, value_name = "FILE", env = "SCHEDPATCH_KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
 
@@ -101,11 +103,11 @@ pub(super) struct Args {
     settle: Duration,
 
     /// So long the scheduler may take to come up before it is taken back
-    #[arg(long, value_name = "TIME", default_value = "5m", env = "SCHEDPATCH_VERIFY_TIMEOUT", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "5m", env = "SCHEDPATCH_VERIFY_TIMEOUT", value_parser = second_or_more)]
     verify_timeout: Duration,
 
     /// Look at everything this often, even when nothing seems to change
-    #[arg(long, value_name = "TIME", default_value = "10m", env = "SCHEDPATCH_RESYNC", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "10m", env = "SCHEDPATCH_RESYNC", value_parser = second_or_more)]
     resync: Duration,
 
     /// How a change goes over several control-plane nodes
@@ -120,7 +122,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FORM", default_value = "text", value_enum, env = "SCHEDPATCH_LOG_FORMAT")]
     log_format: LogFormat,
 
-    /// How much is logged: error, warn, info, debug or trace
+    /// How much is logged: off, error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "info", env = "SCHEDPATCH_LOG_LEVEL")]
     log_level: LevelFilter,
 
@@ -190,7 +192,8 @@ impl Args {
         let reporter = client.clone().map(|client| tokio::spawn(Reporter::new(client, &node).follow(told)));
         let ended = Agent::new(settings, options, client, report, turned).run(shutdown).await;
         if let Some(reporter) = reporter {
-            reporter.abort();
+            // the last word is told too, if the API takes it
+            let _ = tokio::time::timeout(LAST_WORD, reporter).await;
         }
         drop(sandbox);
         ended

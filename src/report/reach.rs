@@ -3,13 +3,19 @@
 
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, stream};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 /// A scheduler would wait longer, but a scrape does not.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// So many are asked at the same time: more than anybody has, and few enough for the limits on files and threads.
+const AT_ONCE: usize = 16;
 /// Extenders are asked at most this often, however many scrape.
 const FRESH: Duration = Duration::from_secs(30);
+
+/// What is shown of an extender, its host and its port.
+type Place = (String, String, u16);
 
 /// The last answers.
 #[derive(Debug, Default)]
@@ -27,19 +33,24 @@ impl Reach {
             let mut places: Vec<_> = urls.iter().filter_map(|url| place(url)).collect();
             places.sort();
             places.dedup();
-            self.answers.clear();
-            for (shown, host, port) in places {
-                let connected = timeout(PATIENCE, TcpStream::connect((host.as_str(), port))).await;
-                self.answers.push((shown, matches!(connected, Ok(Ok(_)))));
-            }
+            self.answers = answers(places, async |host, port| TcpStream::connect((host, port)).await.is_ok()).await;
             (self.asked, self.urls) = (Some(Instant::now()), urls.to_vec());
         }
         &self.answers
     }
 }
 
+/// Asks many at the same time, so that all together take hardly longer than the slowest; their order stays.
+async fn answers(places: Vec<Place>, connects: impl AsyncFn(&str, u16) -> bool) -> Vec<(String, bool)> {
+    let ask = async |(shown, host, port): Place| {
+        let is_there = timeout(PATIENCE, connects(&host, port)).await.unwrap_or(false);
+        (shown, is_there)
+    };
+    stream::iter(places).map(ask).buffered(AT_ONCE).collect().await
+}
+
 /// What is shown of a URL, its host and its port.
-fn place(url: &str) -> Option<(String, String, u16)> {
+fn place(url: &str) -> Option<Place> {
     let uri: hyper::Uri = url.parse().ok()?;
     let scheme = uri.scheme_str()?;
     let host = uri.host()?;
@@ -53,7 +64,7 @@ fn place(url: &str) -> Option<(String, String, u16)> {
 
 #[cfg(test)]
 mod tests {
-    use super::place;
+    use super::*;
 
     #[test]
     fn credentials_and_paths_are_not_shown() {
@@ -61,5 +72,16 @@ mod tests {
         assert_eq!((shown.as_str(), host.as_str(), port), ("https://[::1]:8443", "::1", 8443));
         assert_eq!(place("http://extender.svc/x").expect("an address").2, 80);
         assert_eq!(place("extender"), None);
+    }
+
+    #[test]
+    fn ten_that_do_not_answer_take_as_long_as_one_and_order_stays() {
+        let places: Vec<Place> = (0..10).map(|port| (format!("extender {port}"), String::new(), port)).collect();
+        let expected: Vec<_> = places.iter().map(|(shown, _, port)| (shown.clone(), *port == 7)).collect();
+        let only_one_answers = async |_: &str, port| if port == 7 { true } else { std::future::pending().await };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let begin = Instant::now();
+        assert_eq!(runtime.block_on(answers(places, only_one_answers)), expected);
+        assert!(begin.elapsed() < PATIENCE * 3, "{:?}", begin.elapsed());
     }
 }
