@@ -3,6 +3,7 @@
 
 mod act;
 mod drift;
+mod judge;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,16 +14,16 @@ use kube::Client;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::finding::Finding;
+use crate::finding::{Finding, Level};
 use crate::journal::{Asker, Journal};
 use crate::observe::Snapshot;
-use crate::phase::{self, Course, Next, Phase, Standing, Subject};
+use crate::phase::{self, Course, Phase, Standing, Subject};
 use crate::plan::{Direction, Plan};
 use crate::report::{Counts, Report};
 use crate::revision::Digest;
 use crate::settings::Settings;
 use crate::stamp::Stamp;
-use crate::verify::{Expectation, Failure, Health, Known, Limits, PodWatch, Sight, Trial, Verdict, see};
+use crate::verify::{Failure, Health, Limits, PodWatch, Trial};
 use crate::wake::{Wakes, is_of_no_account};
 use drift::Drifts;
 
@@ -92,6 +93,8 @@ pub struct Agent {
     /// The target's text as it was seen or written last
     known_text: Option<(PathBuf, Digest)>,
     unwatched: Option<String>,
+    /// The text beside which something of ours could not be removed: no reason to try it all the time
+    in_vain: Option<Digest>,
     /// What the last look found
     snapshot: Option<Arc<Snapshot>>,
 }
@@ -146,6 +149,7 @@ impl Agent {
             counts: Counts::default(),
             known_text: None,
             unwatched: None,
+            in_vain: None,
             snapshot: None,
         }
     }
@@ -161,7 +165,10 @@ impl Agent {
                 tokio::select! {
                     biased;
                     () = &mut shutdown => return self.leave().await,
-                    paths = self.wakes.next() => if self.is_news(&paths) { break },
+                    paths = self.wakes.next() => if self.is_news(&paths) {
+                        self.wakes.quiet().await;
+                        break;
+                    },
                     () = pod_changed(&mut self.pod) => break,
                     () = tokio::time::sleep_until(deadline) => break,
                 }
@@ -181,7 +188,10 @@ impl Agent {
                 }
             };
             self.snapshot = Some(Arc::clone(&seen.snapshot));
-            self.watch_over(&seen);
+            if self.watch_over(&seen) {
+                // what happened between the look and the watch nobody tells
+                continue;
+            }
             if let Some(rest) = self.step(&seen).await {
                 self.say(Some(&seen), rest.standing);
                 return rest.after.min(self.options.resync);
@@ -192,100 +202,57 @@ impl Agent {
 
     /// One step; none if there is more to do.
     async fn step(&mut self, seen: &Seen) -> Option<Rest> {
-        match phase::course(&seen.plan, &seen.journal, seen.settled) {
-            Course::Stay(standing) => Some(Rest { standing, after: self.options.resync }),
-            Course::Apply(change) => self.change(seen, change).await,
+        let in_vain = seen.plan.steps.is_empty() && self.in_vain.is_some() && self.in_vain == text_of(seen);
+        match phase::course(&seen.plan, &seen.journal, seen.settled || in_vain) {
+            Course::Stay(standing) => {
+                let rest = Rest { standing, after: self.options.resync };
+                self.besides(seen, rest).await
+            }
+            Course::Apply(change) => {
+                let rest = self.change(seen, change).await?;
+                self.besides(seen, rest).await
+            }
             Course::RollBack(reason) => {
                 let failure = Failure { reason: "FailedBefore", message: reason, container: None };
                 self.roll_back(seen, failure).await
             }
             Course::Verify => {
                 let was_proven = was_proven(seen);
-                self.verify(seen, &Subject::Wanted { was_proven }).await
+                self.verify(seen, &Subject::Wanted { was_proven }, None).await
             }
             Course::VerifyLastGood(reason) => {
                 let is_original = seen.plan.target.as_ref().is_some_and(|target| target.ours().is_none());
                 let was_proven = is_original || was_proven(seen);
-                self.verify(seen, &Subject::LastGood { reason, was_proven }).await
+                self.verify(seen, &Subject::LastGood { reason, was_proven }, None).await
             }
         }
     }
 
-    async fn verify(&mut self, seen: &Seen, subject: &Subject) -> Option<Rest> {
-        let verdict = self.judge(seen, subject).await?;
-        let after = match &verdict {
-            Verdict::Wait(_, until) => until.saturating_sub(self.now()),
-            _ => self.options.resync,
-        };
-        let after = if self.asks_scheduler(seen) && !matches!(verdict, Verdict::Proven(_)) {
-            after.min(HEALTH_INTERVAL)
+    /// What is wanted cannot be had now. What was committed before and is not proven yet is judged to its end all the same,
+    /// and taken back if it fails: it may be why nothing is scheduled.
+    async fn besides(&mut self, seen: &Seen, rest: Rest) -> Option<Rest> {
+        if !self.is_in_the_middle(seen) {
+            return Some(rest);
+        }
+        let ours = seen.plan.target.as_ref().and_then(|target| target.ours());
+        let is_good = seen.journal.last_good.as_ref().map(|good| &good.revision) == ours.map(|ours| &ours.revision);
+        let subject = if is_good {
+            let reason = "a revision failed, and what ran before is not proven again yet".to_owned();
+            Subject::LastGood { reason, was_proven: false }
         } else {
-            after
+            Subject::Wanted { was_proven: false }
         };
-        match phase::judged(&verdict, subject) {
-            Next::Say(standing) => Some(Rest { standing, after }),
-            Next::Prove => self.prove(seen).await,
-            Next::Nudge => self.nudge(seen).await,
-            Next::RollBack(failure) => self.roll_back(seen, failure).await,
-        }
+        self.verify(seen, &subject, Some(rest)).await
     }
 
-    /// Judges what stands by what the cluster and, where needed, the scheduler itself say.
-    async fn judge(&mut self, seen: &Seen, subject: &Subject) -> Option<Verdict> {
-        let target = seen.plan.target.as_ref()?;
-        let version = seen.plan.scheduler.as_ref().map(|known| known.version);
-        let expected = Expectation::of(&target.pod, &self.options.node, version);
-        let sight = self.sight(&expected);
-        let healthy = if self.asks_scheduler(seen) { self.ask_scheduler(&expected).await } else { None };
-        let is_old = match subject {
-            Subject::Wanted { was_proven } => *was_proven,
-            Subject::LastGood { .. } => self.failure.is_none(),
-        };
-        if self.trial.as_ref().is_none_or(|(text, trial)| *text != target.digest || *trial.expected() != expected) {
-            let settle = if is_old { Duration::ZERO } else { self.options.limits.settle };
-            let failed = self.failure.as_ref().and_then(|failure| failure.container.clone());
-            let trial = Trial::new(expected, Limits { settle, ..self.options.limits }, failed);
-            self.trial = Some((target.digest, trial));
-        }
-        let now = self.now();
-        self.trial.as_mut().map(|(_, trial)| trial.judge(&sight, healthy, now))
+    /// Whether a commit of ours stands that is to be proven and is not yet.
+    fn is_in_the_middle(&self, seen: &Seen) -> bool {
+        let is_current = text_of(seen).is_some_and(|text| seen.journal.is_current(text));
+        self.asks() && is_current && !was_proven(seen) && seen.journal.hold.is_none()
     }
 
-    /// The pod as it is known; begins to follow it.
-    fn sight(&mut self, expected: &Expectation) -> Sight {
-        let (Proof::MirrorPod, Some(ClientHandle(client))) = (self.options.proof, &self.client) else {
-            return Sight::Unasked;
-        };
-        let place = format!("{}/{}", expected.namespace, expected.name);
-        if self.pod.as_ref().is_none_or(|(known, _)| *known != place) {
-            self.pod = Some((place, PodWatch::begin(client.clone(), &expected.namespace, &expected.name)));
-        }
-        let Some((_, pod)) = &mut self.pod else { return Sight::Unasked };
-        match &*pod.known.borrow_and_update() {
-            Known::NotYet => Sight::NotYet,
-            Known::Away(why) => Sight::Away(why.clone()),
-            Known::Absent => Sight::Absent,
-            Known::Pod(pod) => Sight::Pod(see(pod, expected)),
-        }
-    }
-
-    /// Whether the scheduler must answer itself: nobody asks it for the kubelet, or the API is away.
-    fn asks_scheduler(&self, seen: &Seen) -> bool {
-        let has_probe = seen.plan.target.as_ref().is_some_and(|target| target.pod.has_readiness_probe);
-        let is_away = || self.pod.as_ref().is_some_and(|(_, pod)| matches!(*pod.known.borrow(), Known::Away(_)));
-        self.options.proof == Proof::MirrorPod && self.client.is_some() && (!has_probe || is_away())
-    }
-
-    async fn ask_scheduler(&mut self, expected: &Expectation) -> Option<bool> {
-        let url = &expected.health_url;
-        if self.health.as_ref().is_none_or(|(known, _)| known != url) {
-            self.health = Some((url.clone(), Health::at(url)?));
-        }
-        Some(self.health.as_ref()?.1.is_well().await)
-    }
-
-    /// Keeps the watches where they are needed.
-    fn watch_over(&mut self, seen: &Seen) {
+    /// Keeps the watches where they are needed; says whether there are new ones.
+    fn watch_over(&mut self, seen: &Seen) -> bool {
         let root = &self.settings.host_root;
         let on_host = |path: &str| root.join(path.trim_start_matches('/'));
         let above = |path: &str| path.rsplit_once('/').map(|(dir, _)| on_host(dir));
@@ -298,12 +265,13 @@ impl Agent {
         let dirs: BTreeSet<PathBuf> =
             self.settings.sources.iter().cloned().chain(bases).chain(manifests).chain(of_target).collect();
         self.known_text = target.map(|target| (on_host(&target.path), target.digest));
-        let trouble = self.wakes.keep(&dirs).err();
+        let (is_new, trouble) = self.wakes.keep(&dirs);
         if let Some(why) = trouble.as_ref().filter(|why| self.unwatched.as_ref() != Some(why)) {
             let every = self.options.resync.as_secs();
             tracing::warn!("not everything can be watched, so it is looked at every {every} s: {why}");
         }
         self.unwatched = trouble;
+        is_new
     }
 
     /// Whether somebody else did this.
@@ -353,14 +321,17 @@ impl Agent {
     /// that schedules.
     async fn leave(mut self) -> Result<(), Finding> {
         let seen = self.look().await?;
-        let is_wanted = phase::course(&seen.plan, &seen.journal, seen.settled) == Course::Verify;
-        let asked = self.options.proof == Proof::MirrorPod && self.client.is_some();
-        if !asked || !is_wanted || was_proven(&seen) {
+        if !self.is_in_the_middle(&seen) {
             tracing::info!("stopping; what is applied stays");
             return Ok(());
         }
-        tracing::warn!("stopping in the middle of a change: what ran before comes back first");
-        self.write(Direction::LastGood, Asker::Agent).await.map(drop)
+        let message = "stopping in the middle of a change: what ran before comes back first";
+        self.say(Some(&seen), Standing::new(Phase::Applying, "RollingBack", message));
+        let outcome = self.write(Direction::LastGood, Asker::Agent, text_of(&seen)).await?;
+        match outcome.plan.findings.into_iter().find(|finding| finding.level == Level::Error) {
+            Some(finding) => Err(finding),
+            None => Ok(()),
+        }
     }
 }
 
@@ -372,8 +343,12 @@ async fn pod_changed(pod: &mut Option<(String, PodWatch)>) {
     }
 }
 
+/// The text that stands.
+fn text_of(seen: &Seen) -> Option<Digest> {
+    seen.plan.target.as_ref().map(|target| target.digest)
+}
+
 /// Whether the very text that stands was proven to run.
 fn was_proven(seen: &Seen) -> bool {
-    let text = seen.plan.target.as_ref().map(|target| target.digest);
-    seen.journal.is_proven() && text.is_some_and(|text| seen.journal.is_current(text))
+    seen.journal.is_proven() && text_of(seen).is_some_and(|text| seen.journal.is_current(text))
 }

@@ -66,11 +66,14 @@ pub(crate) fn told(error: &(dyn std::error::Error + 'static)) -> String {
 /// Names of the control-plane nodes.
 pub async fn control_planes(client: &Client) -> Result<Vec<String>, String> {
     let nodes: Api<Node> = Api::all(client.clone());
-    let mut names = Vec::new();
-    for label in CONTROL_PLANE_LABELS {
-        let found = answer(nodes.list_metadata(&ListParams::default().labels(label))).await?;
-        names.extend(found.items.into_iter().filter_map(|node| node.metadata.name));
-    }
+    let with = |label: &str| {
+        let (nodes, labelled) = (nodes.clone(), ListParams::default().labels(label));
+        async move { answer(nodes.list_metadata(&labelled)).await }
+    };
+    let [label, old_label] = CONTROL_PLANE_LABELS;
+    let (found, found_by_old) = tokio::try_join!(with(label), with(old_label))?;
+    let found = found.items.into_iter().chain(found_by_old.items);
+    let mut names: Vec<String> = found.filter_map(|node| node.metadata.name).collect();
     names.sort();
     names.dedup();
     Ok(names)

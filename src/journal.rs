@@ -19,7 +19,7 @@ const KEPT_REVISIONS: usize = 3;
 pub(crate) const STATE_FILE: &str = "state.json";
 /// Where a journal goes that cannot be read.
 pub(crate) const DAMAGED_FILE: &str = "state.json.damaged";
-/// The target's texts that the journal names, each under its digest.
+/// The target's texts that lead back, each under its digest.
 pub(crate) const TEXTS_DIR: &str = "texts";
 /// The revisions, each a directory.
 pub(crate) const REVISIONS_DIR: &str = "revisions";
@@ -141,8 +141,13 @@ pub enum Asker {
     Person,
     /// The agent, which writes nothing where there is a hold
     Agent,
-    /// The agent, because the revision that stands has failed, for this reason
-    AgentAfterFailure(String),
+    /// The agent, because this revision has failed
+    AgentAfterFailure {
+        /// The revision
+        revision: String,
+        /// Why
+        reason: String,
+    },
 }
 
 /// Nothing is written until `schedpatch apply`.

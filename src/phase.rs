@@ -137,11 +137,18 @@ pub enum Change {
 
 /// Decides by a plan towards what is wanted. `journal` is settled: work in flight is judged. `settled`: nothing is to be written.
 pub fn course(plan: &Plan, journal: &Journal, settled: bool) -> Course {
-    if let Some(hold) = &journal.hold {
-        let message = format!("held since {} by {}: schedpatch apply ends it", hold.since, hold.by);
-        return Course::Stay(Standing::new(Phase::Restored, "Held", message));
-    }
     let stands = plan.target.as_ref().and_then(|target| target.ours());
+    if let Some(hold) = &journal.hold {
+        let held = format!("held since {} by {}: schedpatch apply ends it", hold.since, hold.by);
+        return Course::Stay(match stands {
+            None if plan.target.is_some() => Standing::new(Phase::Restored, "Held", held),
+            None => Standing::new(Phase::Blocked, "Held", format!("{held}; the manifest cannot be found or read")),
+            Some(ours) => {
+                let message = format!("{held}; revision {} stands, and is left alone", ours.revision);
+                Standing::new(Phase::Blocked, "Held", message)
+            }
+        });
+    }
     let failed = stands.and_then(|ours| journal.bad.get(&ours.revision)).map(|bad| bad.reason.clone());
     if let Some(error) = plan.findings.iter().find(|_| plan.has_errors()) {
         return match (failed, plan.revision.as_ref().and_then(|wanted| journal.bad.get(wanted))) {
@@ -195,6 +202,14 @@ pub enum Subject {
     },
 }
 
+impl Subject {
+    /// Whether this very text was proven before.
+    pub fn was_proven(&self) -> bool {
+        let (Self::Wanted { was_proven } | Self::LastGood { was_proven, .. }) = self;
+        *was_proven
+    }
+}
+
 /// Decides by a verdict.
 pub fn judged(verdict: &Verdict, subject: &Subject) -> Next {
     let standing = |phase, reason: &str, message: &str| Standing::new(phase, reason, message);
@@ -217,6 +232,11 @@ pub fn judged(verdict: &Verdict, subject: &Subject) -> Next {
                 format!("what ran before does not run again: {}; the revision failed: {reason}", failure.message);
             Next::Say(standing(Phase::Degraded, failure.reason, &message))
         }
+        // who committed what was proven once more would restart a scheduler that may well run
+        (Subject::Wanted { was_proven: true } | Subject::LastGood { was_proven: true, .. }, Verdict::Nudge) => {
+            let message = "this revision was proven, and the kubelet shows no pod of it any more";
+            Next::Say(standing(Phase::Degraded, "NotShown", message))
+        }
         (_, Verdict::Nudge) => Next::Nudge,
         (Subject::Wanted { .. }, Verdict::Wait(why, _)) => Next::Say(standing(Phase::Verifying, "NotYetProven", why)),
         (Subject::LastGood { .. }, Verdict::Wait(why, _)) => Next::Say(standing(Phase::Verifying, "RollingBack", why)),
@@ -224,6 +244,7 @@ pub fn judged(verdict: &Verdict, subject: &Subject) -> Next {
             let unknown = standing(Phase::Unknown, "NobodyToAsk", why);
             Next::Say(Standing { was_proven: *was_proven, ..unknown })
         }
+        (_, Verdict::Dead(why)) => Next::Say(standing(Phase::Unknown, "SchedulerDead", why)),
         (Subject::LastGood { .. }, Verdict::Unknown(why)) => Next::Say(standing(Phase::Unknown, "RollingBack", why)),
     }
 }

@@ -31,6 +31,8 @@ pub struct Order<'a> {
     pub asker: Asker,
     /// Write only if it comes to this revision: what was decided holds for no other
     pub only: Option<&'a str>,
+    /// Do not write over another text of ours than this: what was decided holds for no other
+    pub over: Option<Digest>,
     /// The command, for others who wait for the lock
     pub command: &'a str,
     /// How long to wait for the lock
@@ -180,6 +182,7 @@ fn write(
         } else if apply::is_settled(plan, snapshot, order.direction, &order.asker)
             || is_held(order, snapshot)
             || order.only.is_some_and(|only| plan.revision.as_deref() != Some(only))
+            || order.over.is_some_and(|over| stands_otherwise(plan, over))
         {
             return Ok(Outcome { plan: planned, receipt: None, purged: None });
         } else {
@@ -196,6 +199,11 @@ fn write(
         thread::sleep(QUIET);
         attempt += 1;
     }
+}
+
+/// Whether somebody of ours has committed something else meanwhile. Where nothing of ours stands there is nothing to lose.
+fn stands_otherwise(plan: &Plan, over: Digest) -> bool {
+    plan.target.as_ref().is_some_and(|target| target.ours().is_some() && target.digest != over)
 }
 
 /// Whether a person has said: leave it alone.

@@ -3,21 +3,42 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use notify::event::{EventKind, ModifyKind};
 use notify::{Config, EventHandler, EventKindMask, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 
-/// Paths that changed since somebody asked; an empty path stands for "anything may have".
+/// Who writes a file in place is done when so long nothing was written.
+const QUIET: Duration = Duration::from_millis(100);
+/// Who never stops is not waited for.
+const MAX_QUIETS: usize = 20;
+
 #[derive(Debug, Default)]
 struct Changed {
-    paths: Mutex<BTreeSet<PathBuf>>,
+    news: Mutex<News>,
     bell: Notify,
 }
 
+/// What changed since somebody asked.
+#[derive(Debug, Default)]
+struct News {
+    /// An empty path stands for "anything may have"
+    paths: BTreeSet<PathBuf>,
+    /// Whether a file was written in place, so that it may be half a file
+    in_place: bool,
+}
+
 impl Changed {
-    fn ring(&self, paths: impl IntoIterator<Item = PathBuf>) {
-        self.paths.lock().unwrap_or_else(PoisonError::into_inner).extend(paths);
+    fn ring(&self, paths: Vec<PathBuf>, in_place: bool) {
+        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        news.in_place |= in_place;
+        news.paths.extend(paths);
         self.bell.notify_one();
+    }
+
+    fn take(&self) -> News {
+        std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -26,9 +47,12 @@ struct Ear(Arc<Changed>);
 impl EventHandler for Ear {
     fn handle_event(&mut self, event: notify::Result<notify::Event>) {
         match event {
-            Ok(event) if event.need_rescan() => self.0.ring([PathBuf::new()]),
-            Ok(event) => self.0.ring(event.paths),
-            Err(_) => self.0.ring([PathBuf::new()]),
+            Ok(event) if !event.need_rescan() => {
+                let writes = matches!(event.kind, EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_)));
+                let in_place = writes && !event.paths.iter().all(|path| is_of_no_account(path));
+                self.0.ring(event.paths, in_place);
+            }
+            _ => self.0.ring(vec![PathBuf::new()], false),
         }
     }
 }
@@ -39,19 +63,26 @@ pub struct Wakes {
     changed: Arc<Changed>,
     watcher: Option<RecommendedWatcher>,
     watched: BTreeSet<PathBuf>,
+    /// Whether what was told last was written in place
+    in_place: bool,
 }
 
 impl Wakes {
-    /// Watches these directories and no others; says why one cannot be watched. One that was replaced is watched anew.
-    pub fn keep(&mut self, dirs: &BTreeSet<PathBuf>) -> Result<(), String> {
+    /// Watches these directories and no others; says whether the watch is new, and why one cannot be watched. One that was
+    /// replaced is watched anew.
+    pub fn keep(&mut self, dirs: &BTreeSet<PathBuf>) -> (bool, Option<String>) {
         if *dirs == self.watched && self.watcher.is_some() {
-            return Ok(());
+            return (false, None);
         }
-        self.watched.clear();
+        // those that cannot be watched are tried again with every look, but that is no news
+        let before = std::mem::take(&mut self.watched);
         // access is not asked for: the kubelet opens every file here every 20 seconds
         let config = Config::default().with_event_kinds(EventKindMask::CORE);
         let watcher = RecommendedWatcher::new(Ear(Arc::clone(&self.changed)), config);
-        let mut watcher = watcher.map_err(|error| error.to_string())?;
+        let mut watcher = match watcher {
+            Ok(watcher) => watcher,
+            Err(error) => return (false, Some(error.to_string())),
+        };
         let mut trouble = None;
         for dir in dirs {
             match watcher.watch(dir, RecursiveMode::NonRecursive) {
@@ -60,20 +91,37 @@ impl Wakes {
             }
         }
         self.watcher = Some(watcher);
-        trouble.map_or(Ok(()), Err)
+        (self.watched != before, trouble)
     }
 
     /// Waits until something changes, and tells what.
     pub async fn next(&mut self) -> BTreeSet<PathBuf> {
         loop {
-            let paths = std::mem::take(&mut *self.changed.paths.lock().unwrap_or_else(PoisonError::into_inner));
-            // a directory that is gone is watched again once it is back
-            self.watched.retain(|dir| !paths.contains(dir));
+            let paths = self.take();
             if !paths.is_empty() {
                 return paths;
             }
             self.changed.bell.notified().await;
         }
+    }
+
+    /// Waits until who writes in place is done; after a rename there is nothing to wait for.
+    pub async fn quiet(&mut self) {
+        for _ in 0..MAX_QUIETS {
+            if !std::mem::take(&mut self.in_place) {
+                return;
+            }
+            tokio::time::sleep(QUIET).await;
+            self.take();
+        }
+    }
+
+    fn take(&mut self) -> BTreeSet<PathBuf> {
+        let News { paths, in_place } = self.changed.take();
+        // a directory that is gone is watched again once it is back
+        self.watched.retain(|dir| !paths.contains(dir));
+        self.in_place |= in_place;
+        paths
     }
 }
 

@@ -99,6 +99,7 @@ fn carry_out(copy: &Path, direction: Direction) {
         direction,
         asker: Asker::Person,
         only: None,
+        over: None,
         command: "test",
         lock_timeout: Duration::ZERO,
         purge: false,

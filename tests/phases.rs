@@ -69,9 +69,12 @@ fn phase_of(course: &Course) -> Option<(Phase, &str)> {
 #[test]
 fn a_hold_comes_before_everything() {
     let hold = Some(Hold { by: "schedpatch restore".to_owned(), since: Stamp::default() });
-    for plan in [plan(None, None), with_commit(plan(Some("a"), None)), with_error(plan(None, Some("a")), "x")] {
-        let course = course(&plan, &Journal { hold: hold.clone(), ..bad("a") }, false);
-        assert_eq!(phase_of(&course), Some((Phase::Restored, "Held")));
+    let course = |plan: &Plan| course(plan, &Journal { hold: hold.clone(), ..bad("a") }, false);
+    for plan in [plan(None, None), with_commit(plan(Some("a"), None)), with_error(plan(None, None), "x")] {
+        assert_eq!(phase_of(&course(&plan)), Some((Phase::Restored, "Held")));
+    }
+    for plan in [plan(None, Some("a")), with_error(plan(None, Some("a")), "x"), Plan::default()] {
+        assert_eq!(phase_of(&course(&plan)), Some((Phase::Blocked, "Held")), "ours is not out");
     }
 }
 
@@ -114,7 +117,7 @@ fn errors_block_with_place_and_way_out() {
     assert_eq!(phase_of(&nothing), Some((Phase::Pending, "NoSource")), "what stands stays");
 }
 
-fn verdicts() -> [Verdict; 5] {
+fn verdicts() -> [Verdict; 6] {
     let failure = Failure { reason: "SchedulerEnds", message: "it said no".to_owned(), container: None };
     [
         Verdict::Proven("one".to_owned()),
@@ -122,6 +125,7 @@ fn verdicts() -> [Verdict; 5] {
         Verdict::Wait("not yet".to_owned(), Duration::ZERO),
         Verdict::Unknown("away".to_owned()),
         Verdict::Nudge,
+        Verdict::Dead("away".to_owned()),
     ]
 }
 
@@ -136,22 +140,43 @@ fn told(next: &Next) -> String {
 
 #[test]
 fn what_a_verdict_does() {
-    let table: [(Subject, [&str; 5]); 4] = [
+    let table: [(Subject, [&str; 6]); 4] = [
         (
             Subject::Wanted { was_proven: false },
-            ["prove", "roll back SchedulerEnds", "say Verifying false", "say Unknown false", "nudge"],
+            [
+                "prove",
+                "roll back SchedulerEnds",
+                "say Verifying false",
+                "say Unknown false",
+                "nudge",
+                "say Unknown false",
+            ],
         ),
         (
             Subject::Wanted { was_proven: true },
-            ["say Ready true", "say Degraded false", "say Verifying false", "say Unknown true", "nudge"],
+            [
+                "say Ready true",
+                "say Degraded false",
+                "say Verifying false",
+                "say Unknown true",
+                "say Degraded false",
+                "say Unknown false",
+            ],
         ),
         (
             Subject::LastGood { reason: "why".to_owned(), was_proven: false },
-            ["prove", "say Degraded false", "say Verifying false", "say Unknown false", "nudge"],
+            ["prove", "say Degraded false", "say Verifying false", "say Unknown false", "nudge", "say Unknown false"],
         ),
         (
             Subject::LastGood { reason: "why".to_owned(), was_proven: true },
-            ["say RolledBack false", "say Degraded false", "say Verifying false", "say Unknown false", "nudge"],
+            [
+                "say RolledBack false",
+                "say Degraded false",
+                "say Verifying false",
+                "say Unknown false",
+                "say Degraded false",
+                "say Unknown false",
+            ],
         ),
     ];
     for (subject, expected) in table {

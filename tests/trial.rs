@@ -207,10 +207,10 @@ fn time_in_which_nobody_answered_does_not_count() {
 fn without_the_api_only_a_scheduler_that_is_dead_for_long_is_evidence() {
     let mut trial = trial(expected(true));
     let away = Sight::Away("refused".to_owned());
-    assert!(matches!(trial.judge(&away, Some(false), seconds(0)), Verdict::Unknown(_)));
+    assert!(matches!(trial.judge(&away, Some(false), seconds(0)), Verdict::Dead(_)));
     assert!(matches!(trial.judge(&away, Some(true), seconds(200)), Verdict::Unknown(_)));
-    assert!(matches!(trial.judge(&away, Some(false), seconds(201)), Verdict::Unknown(_)), "it answered in between");
-    assert!(matches!(trial.judge(&away, Some(false), seconds(500)), Verdict::Unknown(_)));
+    assert!(matches!(trial.judge(&away, Some(false), seconds(201)), Verdict::Dead(_)), "it answered in between");
+    assert!(matches!(trial.judge(&away, Some(false), seconds(500)), Verdict::Dead(_)));
     assert_eq!(reason(trial.judge(&away, Some(false), seconds(501))), "SchedulerDead");
 }
 

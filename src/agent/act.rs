@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Agent, ClientHandle, RETRY, Rest, Rollout, Seen};
+use super::{Agent, ClientHandle, RETRY, Rest, Rollout, Seen, text_of};
 use crate::apply::{self, HostDoor};
 use crate::cluster;
 use crate::finding::Finding;
@@ -11,6 +11,7 @@ use crate::journal::Asker;
 use crate::observe::Snapshot;
 use crate::phase::{Change, Phase, Standing};
 use crate::plan::Direction;
+use crate::revision::Digest;
 use crate::tick::{self, Event, Order, Outcome, World};
 use crate::verify::Failure;
 
@@ -34,11 +35,16 @@ impl Agent {
     }
 
     /// One pass that writes.
-    pub(super) async fn write(&mut self, direction: Direction, asker: Asker) -> Result<Outcome, Finding> {
+    pub(super) async fn write(
+        &mut self,
+        direction: Direction,
+        asker: Asker,
+        over: Option<Digest>,
+    ) -> Result<Outcome, Finding> {
         let (settings, lock_timeout) = (Arc::clone(&self.settings), self.options.lock_timeout);
         let clock = self.options.clock;
         let outcome = on_a_thread(move || {
-            let order = order(&settings, direction, asker, lock_timeout);
+            let order = Order { over, ..order(&settings, direction, asker, lock_timeout) };
             let world = World { door: &HostDoor, clock: &clock };
             tick::run(&order, &world, &mut |event| log(&event))
         });
@@ -73,29 +79,42 @@ impl Agent {
 
     /// Writes what is wanted, if nothing speaks against it.
     pub(super) async fn change(&mut self, seen: &Seen, change: Change) -> Option<Rest> {
-        if change == Change::New
-            && let Some(rest) = self.must_wait().await
-        {
-            return Some(rest);
-        }
         let is_drift = change != Change::Files
             && seen.journal.current.as_ref().map(|commit| &commit.revision) == seen.plan.revision.as_ref();
-        if is_drift {
-            if let Err(after) = self.drifts.note(self.now()) {
-                let message = "somebody else keeps rewriting the manifest: find out who manages this file";
-                return Some(Rest { standing: Standing::new(Phase::Degraded, "ForeignManager", message), after });
-            }
-            self.counts.drifts += 1;
+        if let Some(after) = self.drifts.too_many(self.now()).filter(|_| is_drift) {
+            let message = "somebody else keeps rewriting the manifest: find out who manages this file";
+            return Some(Rest { standing: Standing::new(Phase::Degraded, "ForeignManager", message), after });
         }
         let (reason, message) = match (is_drift, change) {
             (true, _) => ("Drift", "somebody else changed the manifest; ours is put back"),
             (false, Change::Files) => ("Mending", "files of ours are put in order"),
             (false, _) => ("NewRevision", "the manifest is being replaced"),
         };
-        self.say(Some(seen), Standing::new(Phase::Applying, reason, message));
+        let applying = Standing::new(Phase::Applying, reason, message);
+        if change == Change::New {
+            // the API may take its time to answer, and what runs is not what is wanted any more
+            if self.report.borrow().standing.is_ready() {
+                self.say(Some(seen), applying.clone());
+            }
+            if let Some(rest) = self.must_wait().await {
+                return Some(rest);
+            }
+        }
+        self.say(Some(seen), applying);
         self.failure = None;
         match self.write_seen(seen).await {
-            Ok(_) => None,
+            Ok(outcome) => {
+                let receipt = outcome.receipt.as_ref();
+                if is_drift && receipt.is_some_and(|receipt| receipt.committed) {
+                    self.drifts.note(self.now());
+                    self.counts.drifts += 1;
+                }
+                if let Some(finding) = receipt.and_then(|receipt| receipt.uncollected.as_ref()) {
+                    tracing::warn!("what nobody needs any more stays for now: {}", Standing::blocked(finding).message);
+                    self.in_vain = text_of(seen).filter(|_| change == Change::Files);
+                }
+                None
+            }
             Err(finding) => Some(Rest { standing: Standing::blocked(&finding), after: RETRY }),
         }
     }
@@ -151,7 +170,7 @@ impl Agent {
         tracing::warn!("the kubelet shows no pod of this generation: committing once more");
         self.counts.nudges += 1;
         let trial = self.trial.take();
-        if let Err(finding) = self.write(Direction::Nudge, Asker::Agent).await {
+        if let Err(finding) = self.write(Direction::Nudge, Asker::Agent, text_of(seen)).await {
             return Some(Rest { standing: Standing::blocked(&finding), after: RETRY });
         }
         let again = self.look().await.ok()?;
@@ -170,8 +189,9 @@ impl Agent {
         let good = seen.journal.last_good.as_ref().map(|good| &good.revision);
         // where the very revision that was good failed, only the original is left
         let direction = if good == ours.map(|ours| &ours.revision) { Direction::Restore } else { Direction::LastGood };
-        let asker = Asker::AgentAfterFailure(message.clone());
-        match self.write(direction, asker).await {
+        let revision = ours.map_or_else(String::new, |ours| ours.revision.clone());
+        let asker = Asker::AgentAfterFailure { revision, reason: message.clone() };
+        match self.write(direction, asker, text_of(seen)).await {
             Ok(outcome) if !outcome.plan.has_errors() => {
                 self.counts.rollbacks += 1;
                 self.failure = Some(failure);
@@ -197,7 +217,7 @@ fn order(
     asker: Asker,
     lock_timeout: Duration,
 ) -> Order<'_> {
-    Order { settings, direction, asker, only: None, command: COMMAND, lock_timeout, purge: false }
+    Order { settings, direction, asker, only: None, over: None, command: COMMAND, lock_timeout, purge: false }
 }
 
 /// Runs what blocks beside the loop. A thread that cannot be had or that panicked is a failed pass, not a dead agent.

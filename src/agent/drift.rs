@@ -12,18 +12,18 @@ const WINDOW: Duration = Duration::from_hours(1);
 pub(super) struct Drifts(VecDeque<Duration>);
 
 impl Drifts {
-    /// Notes one, unless there were too many; then says how long to keep quiet.
-    pub fn note(&mut self, now: Duration) -> Result<(), Duration> {
+    /// How long to keep quiet, if there were too many.
+    pub fn too_many(&mut self, now: Duration) -> Option<Duration> {
         while self.0.front().is_some_and(|first| now.saturating_sub(*first) >= WINDOW) {
             self.0.pop_front();
         }
-        match self.0.front() {
-            Some(first) if self.0.len() >= MAX => Err((*first + WINDOW).saturating_sub(now)),
-            _ => {
-                self.0.push_back(now);
-                Ok(())
-            }
-        }
+        let first = self.0.front().filter(|_| self.0.len() >= MAX)?;
+        Some((*first + WINDOW).saturating_sub(now))
+    }
+
+    /// Notes one that was put right.
+    pub fn note(&mut self, now: Duration) {
+        self.0.push_back(now);
     }
 }
 
@@ -36,10 +36,12 @@ mod tests {
         let mut drifts = Drifts::default();
         let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
         for minute in [0, 10, 20] {
-            assert_eq!(drifts.note(minutes(minute)), Ok(()));
+            assert_eq!(drifts.too_many(minutes(minute)), None);
+            drifts.note(minutes(minute));
         }
-        assert_eq!(drifts.note(minutes(30)), Err(minutes(30)));
-        assert_eq!(drifts.note(minutes(60)), Ok(()), "the first is an hour ago");
-        assert_eq!(drifts.note(minutes(61)), Err(minutes(9)));
+        assert_eq!(drifts.too_many(minutes(30)), Some(minutes(30)));
+        assert_eq!(drifts.too_many(minutes(60)), None, "the first is an hour ago");
+        drifts.note(minutes(60));
+        assert_eq!(drifts.too_many(minutes(61)), Some(minutes(9)));
     }
 }

@@ -1,5 +1,7 @@
 //! What a plan means for the journal. Pure: only the time comes in.
 
+use std::collections::BTreeSet;
+
 use crate::journal::{Asker, Bad, Commit, Hold, InFlight, Journal};
 use crate::observe::State;
 use crate::plan::{Direction, Plan, Step};
@@ -23,11 +25,10 @@ pub(super) fn noted(plan: &Plan, state: &State, direction: Direction, asker: &As
         }
         (Direction::Restore, Asker::Person) => hold(&mut journal, "schedpatch restore", now),
         (Direction::LastGood, Asker::Person) => hold(&mut journal, "schedpatch restore --to last-good", now),
-        (_, Asker::AgentAfterFailure(reason)) => {
-            if let Some(ours) = target.ours() {
-                let bad = || Bad { reason: reason.clone(), since: now };
-                journal.bad.entry(ours.revision.clone()).or_insert_with(bad);
-            }
+        (_, Asker::AgentAfterFailure { revision, reason }) => {
+            // also where somebody else took it out meanwhile: it failed all the same
+            let bad = || Bad { reason: reason.clone(), since: now };
+            journal.bad.entry(revision.clone()).or_insert_with(bad);
         }
         (_, Asker::Agent) | (Direction::Nudge, Asker::Person) => {}
     }
@@ -92,14 +93,14 @@ pub(super) fn flight(plan: &Plan, step: &Step, now: Stamp) -> InFlight {
     }
 }
 
-/// The original, where the journal will name it and may not have named it before.
-pub(super) fn new_original<'p>(plan: &'p Plan, state: &State, journal: &Journal) -> Option<&'p str> {
+/// The texts that the journal names, or will, and that may not be on the disk: the original, and what stands if it is good.
+pub(super) fn unkept<'p>(plan: &'p Plan, state: &State, journal: &Journal) -> Vec<&'p str> {
     let commits = plan.commit().is_some() && plan.generation.is_some();
-    let adopts = plan.target.as_ref().is_some_and(|target| journal.is_current(target.digest));
-    plan.original.as_deref().filter(|text| (commits || adopts) && is_new(text, state))
-}
-
-/// Whether a text may not be on the disk: no journal that is settled names it.
-pub(super) fn is_new(text: &str, state: &State) -> bool {
-    state.journal.in_flight.is_some() || !state.journal.texts().contains(&Digest::of_bytes(text.as_bytes()))
+    let stands = plan.target.as_ref().filter(|target| journal.is_current(target.digest));
+    let good = stands.filter(|target| journal.last_good.as_ref().is_some_and(|good| good.text == target.digest));
+    let original = plan.original.as_deref().filter(|_| commits || stands.is_some());
+    let named = if state.journal.in_flight.is_none() { state.journal.texts() } else { BTreeSet::new() };
+    let is_kept = |digest: &Digest| named.contains(digest) && state.texts.contains_key(digest);
+    let texts = original.into_iter().chain(good.map(|target| target.text.as_str()));
+    texts.filter(|text| !is_kept(&Digest::of_bytes(text.as_bytes()))).collect()
 }

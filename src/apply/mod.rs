@@ -77,12 +77,14 @@ pub struct Receipt {
 pub fn is_settled(plan: &Plan, snapshot: &Snapshot, direction: Direction, asker: &Asker) -> bool {
     let state = &snapshot.state;
     let has_leftover = plan.target.as_ref().is_some_and(|target| snapshot.facts.has_leftover(&target.path));
+    let journal = journal::noted(plan, state, direction, asker, Stamp::default());
     plan.steps.is_empty()
         && state.leftovers.is_empty()
         && state.closed.is_empty()
         && state.damaged.is_none()
         && !has_leftover
-        && journal::noted(plan, state, direction, asker, Stamp::default()) == state.journal
+        && journal == state.journal
+        && journal::unkept(plan, state, &journal).is_empty()
         && Garbage::of(&state.journal, snapshot, plan).is_empty()
 }
 
@@ -117,9 +119,7 @@ pub fn carry_out(
     tidy_up(writer, plan, snapshot, &store)?;
     let mut journal = journal::noted(plan, state, direction, asker, now);
     let mut on_disk = state.journal.clone();
-    if let Some(text) = journal::new_original(plan, state, &journal) {
-        store.keep_text(text, &state.texts)?;
-    }
+    store.keep_texts(&journal::unkept(plan, state, &journal), &state.texts)?;
     if let Some(step) = plan.commit() {
         journal = journal.intending(&step.path, journal::flight(plan, step, now));
         on_disk = journal::before_commit(&journal, state, direction);
@@ -140,7 +140,7 @@ pub fn carry_out(
     }
     let garbage = Garbage::of(&journal, snapshot, plan);
     let is_last_word = journal != on_disk && !receipt.committed;
-    note(&store, &journal, journal != on_disk, is_last_word || !garbage.is_empty())
+    note(&store, &journal, journal != on_disk, is_last_word || !garbage.texts.is_empty())
         .map_err(|error| if receipt.committed { error.after_commit() } else { error })?;
     receipt.uncollected = collect(&store, &garbage, told).err().map(|error| error.after_commit().finding());
     Ok(receipt)
@@ -162,9 +162,7 @@ pub fn prove(writer: &Writer<'_>, plan: &Plan, snapshot: &Snapshot, text: Digest
     if interrupted {
         Target::open(writer.root, &target.path)?.sync_dir(writer.door)?;
     }
-    if journal::is_new(&target.text, state) {
-        store.keep_text(&target.text, &state.texts)?;
-    }
+    store.keep_texts(&journal::unkept(plan, state, &journal), &state.texts)?;
     note(&store, &journal, true, true)?;
     // what cannot be removed now is removed by the next pass that writes
     let _ = collect(&store, &Garbage::of(&journal, snapshot, plan), &mut |_| {});
@@ -172,7 +170,8 @@ pub fn prove(writer: &Writer<'_>, plan: &Plan, snapshot: &Snapshot, text: Digest
 }
 
 /// Writes down what was done. After a commit that need not last: the intent and the manifest tell the same. But where the
-/// note is all there is, or an earlier journal that may still come back names what is removed next, it must be on the disk.
+/// note is all there is, or an earlier journal that may still come back relies on what is removed next, it must be on the
+/// disk. A text is relied on; a revision that goes was at most among the last three.
 fn note(store: &Store<'_>, journal: &Journal, is_news: bool, must_last: bool) -> Result<(), ApplyError> {
     if is_news {
         store.write_journal(journal)?;

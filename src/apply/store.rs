@@ -78,12 +78,17 @@ impl<'a> Store<'a> {
         while_trying_to("move away", self.state.path_of(STATE_FILE), moved)
     }
 
-    /// Keeps a text of the target that the journal will name for the first time. One that is there already may have been
+    /// Keeps texts of the target that the journal will name for the first time. One that is there already may have been
     /// left by a killed run, and not be on the disk.
-    pub fn keep_text(&self, text: &str, there: &BTreeMap<Digest, Vec<u8>>) -> Result<(), ApplyError> {
-        let digest = Digest::of_bytes(text.as_bytes());
-        if !there.contains_key(&digest) {
-            replace::put(self.door, &self.texts, &digest.to_string(), text.as_bytes(), PRIVATE)?;
+    pub fn keep_texts(&self, texts: &[&str], there: &BTreeMap<Digest, Vec<u8>>) -> Result<(), ApplyError> {
+        for text in texts {
+            let digest = Digest::of_bytes(text.as_bytes());
+            if !there.contains_key(&digest) {
+                replace::put(self.door, &self.texts, &digest.to_string(), text.as_bytes(), PRIVATE)?;
+            }
+        }
+        if texts.is_empty() {
+            return Ok(());
         }
         while_trying_to("sync", self.texts.path(), self.door.sync_dir(&self.texts))
     }

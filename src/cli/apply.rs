@@ -68,6 +68,7 @@ impl Args {
             direction,
             asker: Asker::Person,
             only: None,
+            over: None,
             command: "apply",
             lock_timeout,
             purge: false,

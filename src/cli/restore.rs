@@ -82,6 +82,7 @@ impl Args {
             direction,
             asker: Asker::Person,
             only: None,
+            over: None,
             command: "restore",
             lock_timeout,
             purge,

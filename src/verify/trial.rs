@@ -72,6 +72,8 @@ pub enum Verdict {
     Nudge,
     /// Nobody can be asked, for this reason
     Unknown(String),
+    /// The same, and the scheduler itself does not answer either
+    Dead(String),
 }
 
 /// Evidence of failure.
@@ -266,6 +268,7 @@ impl Trial {
                     );
                     return Verdict::Failed(Failure { reason: "SchedulerDead", message, container: None });
                 }
+                return Verdict::Dead(format!("neither the API nor the scheduler itself answers: {why}"));
             }
             _ => self.dead_since = None,
         }

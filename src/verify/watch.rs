@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::api::Pod;
-use crate::cluster::told;
+use crate::cluster::{ANSWER_TIMEOUT, answer, told};
 
 /// What is known of the pod.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub enum Known {
 pub struct PodWatch {
     /// What is known now
     pub known: watch::Receiver<Known>,
+    pods: Api<Pod>,
+    name: String,
     task: JoinHandle<()>,
 }
 
@@ -42,11 +44,23 @@ impl PodWatch {
     pub fn begin(client: Client, namespace: &str, name: &str) -> Self {
         let (sender, known) = watch::channel(Known::NotYet);
         let pods: Api<Pod> = Api::namespaced(client, namespace);
+        let (asked, own_name) = (pods.clone(), name.to_owned());
         let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
         let task = tokio::spawn(async move {
             let mut events = watcher::watcher(pods, config).default_backoff().boxed();
             let mut listed = None;
-            while let Some(event) = events.next().await {
+            // the first answer is waited for, but not for ever
+            let mut first = tokio::time::timeout(ANSWER_TIMEOUT, events.next()).await.unwrap_or_else(|_| {
+                sender.send_replace(Known::Away(format!("no answer in {} s", ANSWER_TIMEOUT.as_secs())));
+                None
+            });
+            loop {
+                let Some(event) = (match first.take() {
+                    Some(event) => Some(event),
+                    None => events.next().await,
+                }) else {
+                    return;
+                };
                 let news = match event {
                     Ok(Event::Init) => {
                         listed = None;
@@ -66,6 +80,11 @@ impl PodWatch {
                 }
             }
         });
-        Self { known, task }
+        Self { known, pods: asked, name: own_name, task }
+    }
+
+    /// The pod as the API has it in this moment, if there is one.
+    pub async fn ask(&self) -> Result<Option<Pod>, String> {
+        answer(self.pods.get_opt(&self.name)).await
     }
 }

@@ -142,8 +142,19 @@ pub const LONG: Duration = seconds(180);
 
 #[track_caller]
 pub fn kill_9(pid: &str) {
-    let killed = Command::new("kill").args(["-9", pid]).status().expect("kill runs");
-    assert!(killed.success(), "kill -9 {pid}");
+    kill("-9", pid);
+}
+
+/// Asks it to end.
+#[track_caller]
+pub fn terminate(pid: &str) {
+    kill("-TERM", pid);
+}
+
+#[track_caller]
+fn kill(signal: &str, pid: &str) {
+    let killed = Command::new("kill").args([signal, pid]).status().expect("kill runs");
+    assert!(killed.success(), "kill {signal} {pid}");
 }
 
 /// Seconds of the day.

@@ -13,7 +13,8 @@ use crate::wish::Wish;
 pub const TESTS: &[Test] = tests![
     Quick a_change_while_the_api_is_away_waits_for_it,
     Quick a_change_in_whose_middle_the_api_goes_away_is_proven_when_it_is_back,
-    Quick an_agent_whom_the_api_does_not_know_stays_ready_at_what_was_proven_and_begins_nothing,
+    Quick while_the_api_hangs_a_change_is_not_ready_and_waits_for_it,
+    Quick an_agent_whom_the_api_does_not_know_begins_nothing_until_its_token_is_renewed,
 ];
 
 fn a_change_while_the_api_is_away_waits_for_it(stage: &Stage) {
@@ -46,14 +47,31 @@ fn a_change_in_whose_middle_the_api_goes_away_is_proven_when_it_is_back(stage: &
     assert!(!told.iter().skip(since).any(|told| told.reason == "RollingBack"), "nothing is taken back: {told:#?}");
 }
 
-fn an_agent_whom_the_api_does_not_know_stays_ready_at_what_was_proven_and_begins_nothing(stage: &Stage) {
+fn while_the_api_hangs_a_change_is_not_ready_and_waits_for_it(stage: &Stage) {
+    let (agent, _) = Agent::start_ready(stage);
+    let server = stage.node().run(&["pgrep", "-x", "kube-apiserver"]).succeeded().stdout;
+    stage.node().run(&["kill", "-STOP", server.trim()]).succeeded();
+    let (manifest, wish, begin) = (stage.manifest(), Wish::another(), std::time::Instant::now());
+    stage.wish(&wish.text());
+    stage.readyz().wait("/readyz to say 503", seconds(5), |sample| sample.code == 503);
+    let took = begin.elapsed();
+    let waiting = agent.wait_for("Waiting", 0, seconds(60));
+    stage.node().run(&["kill", "-CONT", server.trim()]).succeeded();
+    assert!(took < seconds(2), "not ready any more after {took:?}");
+    assert!(waiting.message.contains("no answer in"), "{}", waiting.message);
+    assert_eq!(stage.manifest(), manifest, "nothing new is begun");
+    stage.readyz().wait_until_ready_at(wish, LONG);
+}
+
+fn an_agent_whom_the_api_does_not_know_begins_nothing_until_its_token_is_renewed(stage: &Stage) {
     let (agent, wish) = Agent::start_ready(stage);
     drop(agent);
     let admin = fs::read_to_string(stage.node().path(ADMIN)).expect("kubeadm wrote it");
     let keep = |line: &&str| !line.trim().starts_with("client-");
-    let stranger = admin.lines().filter(keep).collect::<Vec<_>>().join("\n") + "\n    token: nobody-gave-this\n";
-    let kubeconfig = "/etc/kubernetes/e2e/stranger.conf";
-    fs::write(stage.node().path(kubeconfig), stranger).expect("the node's files can be written");
+    let with_token = admin.lines().filter(keep).collect::<Vec<_>>().join("\n") + "\n    tokenFile: " + TOKEN + "\n";
+    let kubeconfig = "/etc/kubernetes/e2e/token.conf";
+    fs::write(stage.node().path(kubeconfig), with_token).expect("the node's files can be written");
+    fs::write(stage.node().path(TOKEN), "nobody-gave-this").expect("the node's files can be written");
 
     let agent = Agent::start_as(stage, kubeconfig, &[]);
     let unknown = agent.wait_for("Unknown", 0, LONG);
@@ -65,7 +83,27 @@ fn an_agent_whom_the_api_does_not_know_stays_ready_at_what_was_proven_and_begins
     let waiting = agent.wait_for("Waiting", 0, LONG);
     assert!(waiting.message.contains("Unauthorized"), "{}", waiting.message);
     stage.readyz().wait("/readyz to say 503", seconds(5), |sample| sample.code == 503);
+    agent.kill_9();
+    let agent = Agent::start_as(stage, kubeconfig, &[]);
+    agent.wait_for("Waiting", 0, LONG);
     stage.no_restart(mark).unwrap_or_else(|seen| panic!("{seen}"));
+
+    // as the kubelet does with a service account's token, for an agent that goes on running
+    fs::write(stage.node().path(TOKEN), new_token(stage.node())).expect("the node's files can be written");
+    stage.readyz().wait_until_ready_at(next, LONG);
+}
+
+const TOKEN: &str = "/etc/kubernetes/e2e/token";
+
+/// Of an account that may do what the agent does.
+#[track_caller]
+fn new_token(node: Node<'_>) -> String {
+    let account = "kube-system:e2e-agent";
+    node.kubectl(&["-n", "kube-system", "create", "serviceaccount", "e2e-agent"]);
+    let binding = ["create", "clusterrolebinding", "e2e-agent", "--clusterrole=cluster-admin", "--serviceaccount"];
+    node.kubectl(&[&binding[..], &[account]].concat());
+    let token = node.kubectl(&["-n", "kube-system", "create", "token", "e2e-agent"]).succeeded().stdout;
+    token.trim().to_owned()
 }
 
 /// The node without its API server, until this is dropped.

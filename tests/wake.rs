@@ -1,0 +1,78 @@
+//! What wakes the agent, on real directories.
+#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "a test makes its own files")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use schedpatch::wake::Wakes;
+
+fn watched(name: &str) -> (PathBuf, Wakes) {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wake").join(name);
+    let _ = fs::remove_dir_all(&dir);
+    fs::create_dir_all(&dir).expect("a directory");
+    let mut wakes = Wakes::default();
+    assert_eq!(wakes.keep(&BTreeSet::from([dir.clone()])), (true, None), "a new watch: look again");
+    assert_eq!(wakes.keep(&BTreeSet::from([dir.clone()])), (false, None));
+    (dir, wakes)
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async { tokio::time::timeout(Duration::from_secs(20), test).await.expect("in time") });
+}
+
+#[test]
+fn a_rename_is_told_at_once() {
+    let (dir, mut wakes) = watched("rename");
+    run(async {
+        fs::write(dir.join(".kube-scheduler.yaml.schedpatch"), "all").expect("written");
+        fs::rename(dir.join(".kube-scheduler.yaml.schedpatch"), dir.join("kube-scheduler.yaml")).expect("renamed");
+        let mut told = BTreeSet::new();
+        while !told.contains(&dir.join("kube-scheduler.yaml")) {
+            told.extend(wakes.next().await);
+        }
+        let begin = Instant::now();
+        wakes.quiet().await;
+        assert!(begin.elapsed() < Duration::from_millis(90), "there is nothing to wait for");
+    });
+}
+
+#[test]
+fn who_writes_in_place_is_waited_for_until_he_is_done() {
+    let (dir, mut wakes) = watched("in-place");
+    let file = dir.join("kube-scheduler.yaml");
+    let written = file.clone();
+    let writer = std::thread::spawn(move || {
+        for part in 0..8 {
+            fs::write(&written, "half ".repeat(part + 1)).expect("written");
+            std::thread::sleep(Duration::from_millis(40));
+        }
+        fs::write(&written, "all").expect("written");
+    });
+    run(async {
+        wakes.next().await;
+        wakes.quiet().await;
+        assert_eq!(fs::read_to_string(&file).expect("there"), "all");
+    });
+    writer.join().expect("it ends");
+}
+
+#[test]
+fn a_directory_that_was_replaced_is_watched_anew() {
+    let (dir, mut wakes) = watched("replaced");
+    run(async {
+        fs::remove_dir_all(&dir).expect("removed");
+        let mut told = BTreeSet::new();
+        while !told.contains(&dir) {
+            told.extend(wakes.next().await);
+        }
+        fs::create_dir(&dir).expect("made");
+        assert_eq!(wakes.keep(&BTreeSet::from([dir.clone()])), (true, None));
+        fs::write(dir.join("config.yaml"), "new").expect("written");
+        while !told.contains(&dir.join("config.yaml")) {
+            told.extend(wakes.next().await);
+        }
+    });
+}
