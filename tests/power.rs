@@ -49,15 +49,14 @@ impl<'a> Loss<'a> {
     }
 
     fn check(&mut self, image: Image, is_done: bool) -> Result<(), String> {
-        let Scenario { expectation, places, .. } = self.scenario;
-        if is_done {
-            let target = image.get(&format!("{}/{}", places.manifests, places.target));
-            expectation.check_durable(target.and_then(|(content, _)| content.as_deref()).unwrap_or_default())?;
-        }
-        if self.good.contains(&image) {
+        let expectation = &self.scenario.expectation;
+        if self.good.contains(&image) && !is_done {
             return Ok(());
         }
         materialise(&image, &self.root);
+        if is_done {
+            expectation.check_durable(&self.root)?;
+        }
         expectation.check_instant(&self.root)?;
         let recovered = self.scenario.run(&self.root, &TestDoor::new(Fault::None));
         recovered.map_err(|why| format!("recovery: {why}"))?;
@@ -149,7 +148,9 @@ fn killed_and_then_the_power_goes_during_recovery() {
 fn every_call_is_missed_when_it_is_dropped() {
     let (mut dropped, mut told, mut again) = (0, 0, 0);
     let mut unmissed = Vec::new();
-    for scenario in scenario::all_of_agent("mutation").into_iter().filter(is_tried) {
+    // of what a killed run left, all counts as on the disk here, and syncing it again is not missed
+    let is_settled = |scenario: &Scenario| scenario.name != scenario::AFTER_KILL;
+    for scenario in scenario::all_of_agent("mutation").into_iter().filter(is_tried).filter(is_settled) {
         let reference = TestDoor::new(Fault::None);
         scenario.run(&scenario.host("reference"), &reference).expect("it runs");
         let calls = reference.calls();

@@ -30,20 +30,29 @@ pub struct Expectation {
     configs: BTreeMap<String, Vec<u8>>,
     /// Our directory when all is done: path, mode
     state: BTreeMap<String, u32>,
-    /// Whether the operation takes ours out, so that a hold must be there as soon as it is out
-    holds: bool,
+    kind: Kind,
+}
+
+/// What the journal must say of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Applies,
+    /// What stands is the last good when all is done
+    Proves,
+    /// A hold must be there as soon as ours is out
+    Holds,
 }
 
 impl Expectation {
     /// From the host before the operation and after a run of it without faults.
-    pub fn new(places: Places, before: &Path, after: &Path, holds: bool) -> Self {
+    pub fn new(places: Places, before: &Path, after: &Path, kind: Kind) -> Self {
         let start = listing(&before.join(places.manifests.trim_start_matches('/')));
         let text =
             |root: &Path| normalised(&read(&root.join(places.manifests.trim_start_matches('/')).join(places.target)));
         let mut configs = revision_files(before, places.state);
         configs.extend(revision_files(after, places.state));
         let texts = [text(before), text(after)];
-        Self { start, texts, configs, state: tree(after, places.state), holds, places }
+        Self { start, texts, configs, state: tree(after, places.state), kind, places }
     }
 
     fn dir(&self, root: &Path) -> PathBuf {
@@ -108,7 +117,7 @@ impl Expectation {
         Ok(())
     }
 
-    /// The journal can be read, knows what is in the target, and everything that it names is there.
+    /// The journal can be read, knows what is in the target, and every text that leads back is there.
     fn check_journal(&self, root: &Path, manifest: &[u8]) -> Result<(), String> {
         let dir = self.state_dir(root);
         let is_ours = String::from_utf8_lossy(manifest).contains("schedpatch.io/generation");
@@ -133,7 +142,7 @@ impl Expectation {
         if is_ours && !as_before && journal["current"]["text"] != own && flight["to"] != own {
             return Err("the manifest is ours, and the journal does not know it".to_owned());
         }
-        if self.holds
+        if self.kind == Kind::Holds
             && normalised(manifest) == self.texts[1]
             && self.texts[0] != self.texts[1]
             && journal["hold"].is_null()
@@ -164,12 +173,25 @@ impl Expectation {
                 return Err("work is still in flight".to_owned());
             }
         }
-        Ok(())
+        self.check_proof(root)
     }
 
     /// What must hold once the operation has said that it is done, even if the power goes.
-    pub fn check_durable(&self, manifest: &[u8]) -> Result<(), String> {
-        if normalised(manifest) == self.texts[1] { Ok(()) } else { Err("it was called done, and is undone".to_owned()) }
+    pub fn check_durable(&self, root: &Path) -> Result<(), String> {
+        if normalised(&read(&self.dir(root).join(self.places.target))) != self.texts[1] {
+            return Err("it was called done, and is undone".to_owned());
+        }
+        self.check_proof(root)
+    }
+
+    fn check_proof(&self, root: &Path) -> Result<(), String> {
+        if self.kind != Kind::Proves {
+            return Ok(());
+        }
+        let journal = read(&self.state_dir(root).join("state.json"));
+        let journal: serde_json::Value = serde_json::from_slice(&journal).map_err(|error| error.to_string())?;
+        let stands = hex(&read(&self.dir(root).join(self.places.target)));
+        if journal["lastGood"]["text"] == stands { Ok(()) } else { Err("what stands is not the last good".to_owned()) }
     }
 
     /// Who waits for the lock must be able to say for whom.

@@ -12,8 +12,8 @@ use schedpatch::settings::{Settings, Wishes};
 use schedpatch::stamp::Stamp;
 use schedpatch::tick::{self, Order, Outcome, World};
 
-use super::doors::{Fault, TestDoor};
-use super::law5::{Expectation, Places};
+use super::doors::{Call, Fault, TestDoor};
+use super::law5::{Expectation, Kind, Places};
 
 pub const KUBEADM: Places =
     Places { manifests: "/etc/kubernetes/manifests", target: "kube-scheduler.yaml", state: "/var/lib/schedpatch" };
@@ -25,6 +25,9 @@ pub const RKE2: Places = Places {
 
 /// What the lock says while the tested operation runs.
 pub const COMMAND: &str = "now";
+
+/// The story of a run that was killed right after its commit.
+pub const AFTER_KILL: &str = "proof of what a killed run left";
 
 /// What is run next.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +107,12 @@ pub fn all_of_agent(suite: &str) -> Vec<Scenario> {
         story.proven("a");
         story.run(Operation::Apply("b"));
     });
-    all(suite).into_iter().chain([prove]).collect()
+    let after_kill = build(suite, AFTER_KILL, "rke2-1.34", RKE2, Operation::Prove("b"), |story| {
+        story.run(Operation::Apply("a"));
+        story.proven("a");
+        story.run_killed_after_commit(Operation::Apply("b"));
+    });
+    all(suite).into_iter().chain([prove, after_kill]).collect()
 }
 
 /// A host on which something is done before the operation that is tested.
@@ -130,6 +138,23 @@ impl Story {
     fn proven(&self, source: &'static str) {
         run(&self.root, &self.sources, Operation::Prove(source), "earlier", &TestDoor::new(Fault::None))
             .unwrap_or_else(|why| panic!("proof of {source}: {why}"));
+        let journal = fs::read(self.root.join("var/lib/schedpatch/state.json")).expect("there");
+        let journal: serde_json::Value = serde_json::from_slice(&journal).expect("JSON");
+        assert_eq!(journal["lastGood"], journal["current"], "it is the last good");
+        assert!(journal["lastGood"].is_object(), "something is");
+    }
+
+    /// The manifest is replaced, and not one call is made after that.
+    fn run_killed_after_commit(&self, operation: Operation) {
+        let copy = self.root.with_file_name("calls");
+        copy_tree(&self.root, &copy);
+        let counted = TestDoor::new(Fault::None);
+        run(&copy, &self.sources, operation, "earlier", &counted).unwrap_or_else(|why| panic!("{operation:?}: {why}"));
+        let is_commit = |call: &Call| matches!(call, Call::Rename { to, .. } if to == self.places.target);
+        let commit = counted.calls().iter().position(is_commit).expect("it commits");
+        let before = fs::read(self.target()).expect("there");
+        let _ = run(&self.root, &self.sources, operation, "earlier", &TestDoor::new(Fault::Kill(commit + 1)));
+        assert_ne!(fs::read(self.target()).expect("there"), before, "it was committed");
     }
 }
 
@@ -163,8 +188,16 @@ fn build(
     copy_tree(&root, &reference);
     run(&reference, &sources, operation, COMMAND, &TestDoor::new(Fault::None))
         .unwrap_or_else(|why| panic!("{name}: {why}"));
-    let holds = !matches!(operation, Operation::Apply(_) | Operation::Prove(_));
-    let expectation = Expectation::new(places.clone(), &root, &reference, holds);
+    let kind = match operation {
+        Operation::Apply(_) => Kind::Applies,
+        Operation::Prove(_) => Kind::Proves,
+        Operation::LastGood | Operation::Restore | Operation::Purge => Kind::Holds,
+    };
+    let expectation = Expectation::new(places.clone(), &root, &reference, kind);
+    if matches!(operation, Operation::LastGood) {
+        let text = fs::read_to_string(reference.join(&places.manifests[1..]).join(places.target)).expect("text");
+        assert!(text.contains("schedpatch.io/revision"), "{name}: the last good is one of ours");
+    }
     expectation.check_settled(&reference).unwrap_or_else(|why| panic!("{name}, without faults: {why}"));
     Scenario { name, places, operation, template: root, sources, expectation, original: story.original }
 }
@@ -240,7 +273,7 @@ fn run(
     // a child that another test has just forked holds our lock, too, until it runs its own program
     let lock_timeout = Duration::from_secs(10);
     let asker = if matches!(operation, Operation::Prove(_)) { Asker::Agent } else { Asker::Person };
-    let order = Order { settings: &settings, direction, asker, only: None, command, lock_timeout, purge };
+    let order = Order { settings: &settings, direction, asker, only: None, over: None, command, lock_timeout, purge };
     let world = World { door, clock: &|| Stamp::from_unix(1_800_000_000) };
     let told = |finding: Finding| format!("{}: {}", finding.rule, finding.message);
     if matches!(operation, Operation::Prove(_)) {
