@@ -57,12 +57,10 @@ testbed *words:
 crash *args:
     hack/crash {{ args }}
 
-# instructions of edit and apply, counted by callgrind, against their budgets; time of composing and of file work
-bench:
+# instructions of edit and apply, counted by callgrind, against their budgets; time of composing and of file work (one: just bench edit)
+bench *tables:
     hack/tool valgrind
-    cargo bench --locked --bench edit
-    cargo bench --locked --bench compose
-    cargo bench --locked --bench apply
+    cargo bench --locked --bench budgets -- {{ tables }}
 
 # the agent against its goals on a real control plane: memory, system calls, requests, latencies (half an hour, needs root)
 agent-bench *args:

@@ -1,16 +1,5 @@
 //! What `schedpatch apply` costs: instructions from exec to the patched manifest, and its file work against a program
 //! that only writes the same files and syncs as often.
-#![allow(
-    missing_docs,
-    clippy::expect_used,
-    clippy::disallowed_methods,
-    clippy::cast_precision_loss,
-    clippy::panic,
-    reason = "a benchmark, not the library"
-)]
-
-#[path = "../tests/support/mod.rs"]
-mod support;
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -23,8 +12,10 @@ use schedpatch::journal::Asker;
 use schedpatch::plan::Direction;
 use schedpatch::stamp::Stamp;
 use schedpatch::tick::{self, Event, Order, World};
-use support::doors::{Call, Fault, TestDoor};
-use support::scenario::{self, Scenario};
+
+use crate::instructions;
+use crate::support::doors::{Call, Fault, TestDoor};
+use crate::support::scenario::{self, Scenario};
 
 /// From exec to patched; the Python predecessor needs 1,541 million.
 const BUDGET: u64 = 10_000_000;
@@ -34,7 +25,8 @@ const RATIO: f64 = 2.0;
 
 const ROUNDS: usize = 41;
 
-fn main() {
+/// Measures, and fails when the budget is passed.
+pub fn table() {
     let scenario = scenario::all("bench-apply").swap_remove(0);
     let manifest = scenario.original.len();
     let root = scenario.host("counted");
@@ -74,17 +66,8 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Runs the program under callgrind and reads the number of instructions.
 fn count(scenario: &Scenario, root: &Path) -> u64 {
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", env!("CARGO_BIN_EXE_schedpatch")])
-        .args(scenario.flags(root))
-        .output()
-        .expect("valgrind runs: install it with your system's package manager");
-    let log = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{log}");
-    let line = log.lines().find(|line| line.contains("Collected")).expect("callgrind counts");
-    line.rsplit(' ').next().and_then(|count| count.parse().ok()).expect("a number")
+    instructions(Command::new(env!("CARGO_BIN_EXE_schedpatch")).args(scenario.flags(root)))
 }
 
 /// One apply on a fresh host, with real syncs: its file work, and all of it.
@@ -97,6 +80,7 @@ fn apply(scenario: &Scenario) -> (Duration, Duration) {
         direction,
         asker: Asker::Person,
         only: None,
+        over: None,
         command: "bench",
         lock_timeout: Duration::ZERO,
         purge: false,

@@ -1,15 +1,7 @@
 //! Instructions per edit, counted by callgrind: the same on every run and every load, so commits can be compared.
 //!
-//! `just bench` prints a table. The program runs itself under valgrind, once per line and once more for what the line
-//! does not measure (process start, making the input), which is subtracted.
-#![allow(
-    missing_docs,
-    clippy::expect_used,
-    clippy::disallowed_methods,
-    clippy::cast_precision_loss,
-    clippy::too_many_lines,
-    reason = "a benchmark, not the library"
-)]
+//! The program runs itself under valgrind, once per line and once more for what the line does not measure (process start,
+//! making the input), which is subtracted.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -17,18 +9,12 @@ use std::process::Command;
 
 use schedpatch::edit::{self, Wanted};
 
+use crate::instructions;
+
 const SIZES: [usize; 4] = [1_400, 7_600, 63_000, 630_000];
 const STATES: [&str; 3] = ["unpatched", "patched", "older"];
 /// Nothing, the edit alone, the edit and its proof.
 const WORK: [&str; 3] = ["none", "edit", "proof"];
-
-fn main() {
-    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
-    match args.as_slice() {
-        [work, state, size] => run(work, state, size.parse().expect("a size")),
-        _ => table(),
-    }
-}
 
 /// What an edit may cost: instructions for a manifest as kubeadm writes it, alone and with its proof.
 const BUDGET: (u64, u64) = (1_000_000, 3_000_000);
@@ -36,7 +22,7 @@ const BUDGET: (u64, u64) = (1_000_000, 3_000_000);
 const GROWTH: u64 = 120;
 
 /// Measures everything, and fails when the budget is passed.
-fn table() {
+pub fn table() {
     let mut per_byte_of_edit = Vec::new();
     println!("instructions per edit; patched: nothing to do; older: another revision over an earlier one");
     println!(
@@ -67,22 +53,13 @@ fn table() {
     println!("within the budget of {} and {} instructions, and linear", BUDGET.0, BUDGET.1);
 }
 
-/// Runs this program under callgrind and reads the number of instructions.
 fn count(work: &str, state: &str, size: usize) -> u64 {
     let own = std::env::current_exe().expect("this program has a path");
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(own)
-        .args([work, state, &size.to_string()])
-        .output()
-        .expect("valgrind runs: install it with your system's package manager");
-    let log = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{log}");
-    let line = log.lines().find(|line| line.contains("Collected")).expect("callgrind counts");
-    line.rsplit(' ').next().and_then(|count| count.parse().ok()).expect("a number")
+    instructions(Command::new(own).args([work, state, &size.to_string()]))
 }
 
-fn run(work: &str, state: &str, size: usize) {
+/// What one line measures.
+pub fn run(work: &str, state: &str, size: usize) {
     let text = input(state, size);
     let wanted = wanted("0123456789ab");
     match work {
