@@ -1,5 +1,7 @@
 //! The loop: look, decide, act, tell; then sleep until something changes. What to decide is in `phase`, how to write in
 //! `tick`, what counts as proof in `verify`; here is only the order.
+//!
+//! It reads and writes files itself, which may take long: whoever must be answered meanwhile runs on another thread.
 
 mod act;
 mod drift;
@@ -7,7 +9,6 @@ mod judge;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
@@ -74,7 +75,7 @@ pub struct Options {
 /// The agent.
 #[derive(Debug)]
 pub struct Agent {
-    settings: Arc<Settings>,
+    settings: Settings,
     options: Options,
     client: Option<ClientHandle>,
     report: watch::Sender<Report>,
@@ -96,7 +97,7 @@ pub struct Agent {
     /// The text beside which something of ours could not be removed: no reason to try it all the time
     in_vain: Option<Digest>,
     /// What the last look found
-    snapshot: Option<Arc<Snapshot>>,
+    snapshot: Option<Snapshot>,
 }
 
 /// A client that can be shown.
@@ -111,7 +112,7 @@ impl std::fmt::Debug for ClientHandle {
 
 /// What one look found.
 struct Seen {
-    snapshot: Arc<Snapshot>,
+    snapshot: Snapshot,
     plan: Plan,
     journal: Journal,
     settled: bool,
@@ -133,7 +134,7 @@ impl Agent {
         turned: watch::Sender<Instant>,
     ) -> Self {
         Self {
-            settings: Arc::new(settings),
+            settings,
             options,
             client: client.map(ClientHandle),
             report,
@@ -164,7 +165,7 @@ impl Agent {
             loop {
                 tokio::select! {
                     biased;
-                    () = &mut shutdown => return self.leave().await,
+                    () = &mut shutdown => return self.leave(),
                     paths = self.wakes.next() => if self.is_news(&paths) {
                         self.wakes.quiet().await;
                         break;
@@ -180,14 +181,14 @@ impl Agent {
     async fn turn(&mut self) -> Duration {
         self.counts.turns += 1;
         for _ in 0..MAX_STEPS {
-            let seen = match self.look().await {
+            let seen = match self.look() {
                 Ok(seen) => seen,
                 Err(finding) => {
                     self.say(None, Standing::blocked(&finding));
                     return RETRY;
                 }
             };
-            self.snapshot = Some(Arc::clone(&seen.snapshot));
+            self.snapshot = Some(seen.snapshot.clone());
             if self.watch_over(&seen) {
                 // what happened between the look and the watch nobody tells
                 continue;
@@ -214,7 +215,7 @@ impl Agent {
             }
             Course::RollBack(reason) => {
                 let failure = Failure { reason: "FailedBefore", message: reason, container: None };
-                self.roll_back(seen, failure).await
+                self.roll_back(seen, failure)
             }
             Course::Verify => {
                 let was_proven = was_proven(seen);
@@ -319,15 +320,15 @@ impl Agent {
 
     /// Out of the middle nothing changes; in the middle what ran before comes back, so that whoever comes next finds a node
     /// that schedules.
-    async fn leave(mut self) -> Result<(), Finding> {
-        let seen = self.look().await?;
+    fn leave(mut self) -> Result<(), Finding> {
+        let seen = self.look()?;
         if !self.is_in_the_middle(&seen) {
             tracing::info!("stopping; what is applied stays");
             return Ok(());
         }
         let message = "stopping in the middle of a change: what ran before comes back first";
         self.say(Some(&seen), Standing::new(Phase::Applying, "RollingBack", message));
-        let outcome = self.write(Direction::LastGood, Asker::Agent, text_of(&seen)).await?;
+        let outcome = self.write(Direction::LastGood, Asker::Agent, text_of(&seen))?;
         match outcome.plan.findings.into_iter().find(|finding| finding.level == Level::Error) {
             Some(finding) => Err(finding),
             None => Ok(()),

@@ -65,7 +65,9 @@ def ready(agent, node, source, count):
     kubelet = statistics.median(change.kubelet for change in done)
     middle = statistics.median(change.added for change in done)
     most = max(change.added for change in done)
+    asked = statistics.median(change.swap_to_rename for change in done) * 1e3
     return [
+        Row("..data swap to rename on the cluster, p50", asked, "ms", note="the API is asked first how many control planes there are"),
         Row("rename to mirror pod Ready, p50", kubelet, "s", note=f"the kubelet's own time, n = {count}"),
         Row("Ready told later than that + settle", most, "s", 1, note=f"worst; p50 {middle:.2f} s"),
     ]

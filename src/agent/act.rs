@@ -1,14 +1,10 @@
-//! What the agent does to the host: everything through `tick`, on a thread of its own, because disks are slow.
-
-use std::sync::Arc;
-use std::time::Duration;
+//! What the agent does to the host: everything through `tick`.
 
 use super::{Agent, ClientHandle, RETRY, Rest, Rollout, Seen, text_of};
 use crate::apply::{self, HostDoor};
 use crate::cluster;
 use crate::finding::Finding;
 use crate::journal::Asker;
-use crate::observe::Snapshot;
 use crate::phase::{Change, Phase, Standing};
 use crate::plan::Direction;
 use crate::revision::Digest;
@@ -20,52 +16,42 @@ const COMMAND: &str = "run";
 
 impl Agent {
     /// Looks at the host and plans towards what is wanted.
-    pub(super) async fn look(&self) -> Result<Seen, Finding> {
-        let (settings, lock_timeout) = (Arc::clone(&self.settings), self.options.lock_timeout);
-        let before = self.snapshot.clone();
-        on_a_thread(move || {
-            let order = order(&settings, Direction::Apply, Asker::Agent, lock_timeout);
-            let (snapshot, plan) = tick::look_after(&order, before.as_deref())?;
-            let journal = snapshot.state.journal.clone();
-            let journal = plan.target.iter().fold(journal, |journal, now| journal.settled(&now.path, now.digest));
-            let settled = apply::is_settled(&plan, &snapshot, Direction::Apply, &Asker::Agent);
-            Ok(Seen { snapshot: Arc::new(snapshot), plan, journal, settled })
-        })
-        .await
+    pub(super) fn look(&self) -> Result<Seen, Finding> {
+        let order = self.order(Direction::Apply, Asker::Agent);
+        let (snapshot, plan) = tick::look_after(&order, self.snapshot.as_ref())?;
+        let journal = snapshot.state.journal.clone();
+        let journal = plan.target.iter().fold(journal, |journal, now| journal.settled(&now.path, now.digest));
+        let settled = apply::is_settled(&plan, &snapshot, Direction::Apply, &Asker::Agent);
+        Ok(Seen { snapshot, plan, journal, settled })
     }
 
-    /// One pass that writes.
-    pub(super) async fn write(
+    /// One pass that writes, but not over another text of ours than `over`.
+    pub(super) fn write(
         &mut self,
         direction: Direction,
         asker: Asker,
         over: Option<Digest>,
     ) -> Result<Outcome, Finding> {
-        let (settings, lock_timeout) = (Arc::clone(&self.settings), self.options.lock_timeout);
-        let clock = self.options.clock;
-        let outcome = on_a_thread(move || {
-            let order = Order { over, ..order(&settings, direction, asker, lock_timeout) };
-            let world = World { door: &HostDoor, clock: &clock };
-            tick::run(&order, &world, &mut |event| log(&event))
-        });
-        let outcome = outcome.await;
+        let order = Order { over, ..self.order(direction, asker) };
+        let outcome = tick::run(&order, &self.world(), &mut |event| log(&event));
         self.note(outcome)
     }
 
     /// Writes the very revision that was seen to be wanted.
-    async fn write_seen(&mut self, seen: &Seen) -> Result<Outcome, Finding> {
-        let (settings, lock_timeout) = (Arc::clone(&self.settings), self.options.lock_timeout);
-        let clock = self.options.clock;
-        let first = (Snapshot::clone(&seen.snapshot), seen.plan.clone());
-        let outcome = on_a_thread(move || {
-            let only = first.1.revision.clone();
-            let order =
-                Order { only: only.as_deref(), ..order(&settings, Direction::Apply, Asker::Agent, lock_timeout) };
-            let world = World { door: &HostDoor, clock: &clock };
-            tick::run_from(&order, first, &world, &mut |event| log(&event))
-        });
-        let outcome = outcome.await;
+    fn write_seen(&mut self, seen: &Seen) -> Result<Outcome, Finding> {
+        let order = Order { only: seen.plan.revision.as_deref(), ..self.order(Direction::Apply, Asker::Agent) };
+        let first = (seen.snapshot.clone(), seen.plan.clone());
+        let outcome = tick::run_from(&order, first, &self.world(), &mut |event| log(&event));
         self.note(outcome)
+    }
+
+    fn order(&self, direction: Direction, asker: Asker) -> Order<'_> {
+        let (settings, lock_timeout) = (&self.settings, self.options.lock_timeout);
+        Order { settings, direction, asker, only: None, over: None, command: COMMAND, lock_timeout, purge: false }
+    }
+
+    fn world(&self) -> World<'_> {
+        World { door: &HostDoor, clock: &self.options.clock }
     }
 
     fn note(&mut self, outcome: Result<Outcome, Finding>) -> Result<Outcome, Finding> {
@@ -102,7 +88,7 @@ impl Agent {
         }
         self.say(Some(seen), applying);
         self.failure = None;
-        match self.write_seen(seen).await {
+        match self.write_seen(seen) {
             Ok(outcome) => {
                 let receipt = outcome.receipt.as_ref();
                 if is_drift && receipt.is_some_and(|receipt| receipt.committed) {
@@ -141,15 +127,10 @@ impl Agent {
     }
 
     /// Writes down that what stands was seen to run.
-    pub(super) async fn prove(&mut self, seen: &Seen) -> Option<Rest> {
+    pub(super) fn prove(&mut self, seen: &Seen) -> Option<Rest> {
         let target = seen.plan.target.as_ref()?;
-        let (settings, lock_timeout) = (Arc::clone(&self.settings), self.options.lock_timeout);
-        let (clock, text) = (self.options.clock, target.digest);
-        let proven = on_a_thread(move || {
-            let order = order(&settings, Direction::Apply, Asker::Agent, lock_timeout);
-            tick::prove(&order, &World { door: &HostDoor, clock: &clock }, text)
-        });
-        match proven.await {
+        let proven = tick::prove(&self.order(Direction::Apply, Asker::Agent), &self.world(), target.digest);
+        match proven {
             Ok(true) => {
                 if let Some(committed) = self.committed.take() {
                     let took = self.now().saturating_sub(committed);
@@ -166,14 +147,14 @@ impl Agent {
     }
 
     /// Commits what stands once more.
-    pub(super) async fn nudge(&mut self, seen: &Seen) -> Option<Rest> {
+    pub(super) fn nudge(&mut self, seen: &Seen) -> Option<Rest> {
         tracing::warn!("the kubelet shows no pod of this generation: committing once more");
         self.counts.nudges += 1;
         let trial = self.trial.take();
-        if let Err(finding) = self.write(Direction::Nudge, Asker::Agent, text_of(seen)).await {
+        if let Err(finding) = self.write(Direction::Nudge, Asker::Agent, text_of(seen)) {
             return Some(Rest { standing: Standing::blocked(&finding), after: RETRY });
         }
-        let again = self.look().await.ok()?;
+        let again = self.look().ok()?;
         let target = again.plan.target.as_ref()?;
         let version = seen.plan.scheduler.as_ref().map(|known| known.version);
         let expected = crate::verify::Expectation::of(&target.pod, &self.options.node, version);
@@ -182,7 +163,7 @@ impl Agent {
     }
 
     /// Takes a revision back that failed.
-    pub(super) async fn roll_back(&mut self, seen: &Seen, failure: Failure) -> Option<Rest> {
+    pub(super) fn roll_back(&mut self, seen: &Seen, failure: Failure) -> Option<Rest> {
         let message = &failure.message;
         self.say(Some(seen), Standing::new(Phase::Applying, "RollingBack", message.clone()));
         let ours = seen.plan.target.as_ref().and_then(|target| target.ours());
@@ -191,7 +172,7 @@ impl Agent {
         let direction = if good == ours.map(|ours| &ours.revision) { Direction::Restore } else { Direction::LastGood };
         let revision = ours.map_or_else(String::new, |ours| ours.revision.clone());
         let asker = Asker::AgentAfterFailure { revision, reason: message.clone() };
-        match self.write(direction, asker, text_of(seen)).await {
+        match self.write(direction, asker, text_of(seen)) {
             Ok(outcome) if !outcome.plan.has_errors() => {
                 self.counts.rollbacks += 1;
                 self.failure = Some(failure);
@@ -207,27 +188,6 @@ impl Agent {
                 let message = Standing::blocked(&finding).message;
                 Some(Rest { standing: Standing::new(Phase::Degraded, "CannotRollBack", message), after: RETRY })
             }
-        }
-    }
-}
-
-fn order(
-    settings: &crate::settings::Settings,
-    direction: Direction,
-    asker: Asker,
-    lock_timeout: Duration,
-) -> Order<'_> {
-    Order { settings, direction, asker, only: None, over: None, command: COMMAND, lock_timeout, purge: false }
-}
-
-/// Runs what blocks beside the loop. A thread that cannot be had or that panicked is a failed pass, not a dead agent.
-async fn on_a_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Finding> + Send + 'static,
-) -> Result<T, Finding> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => {
-            Err(Finding::error("thread", error.to_string(), "see the log; this is a defect, please report it"))
         }
     }
 }

@@ -32,9 +32,9 @@ impl Agent {
                 Some(Rest { after: after.min(rest.after), ..rest })
             }
             (Next::Say(standing), _) => Some(Rest { standing, after }),
-            (Next::Prove, _) => self.prove(seen).await,
-            (Next::Nudge, _) => self.nudge(seen).await,
-            (Next::RollBack(failure), _) => self.roll_back(seen, failure).await,
+            (Next::Prove, _) => self.prove(seen),
+            (Next::Nudge, _) => self.nudge(seen),
+            (Next::RollBack(failure), _) => self.roll_back(seen, failure),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -190,7 +190,7 @@ impl Args {
             None => self.wanted.add_to(self.host.settings()),
         };
         let reporter = client.clone().map(|client| tokio::spawn(Reporter::new(client, &node).follow(told)));
-        let ended = Agent::new(settings, options, client, report, turned).run(shutdown).await;
+        let ended = on_its_own_thread(Agent::new(settings, options, client, report, turned), shutdown).await;
         if let Some(reporter) = reporter {
             // the last word is told too, if the API takes it
             let _ = tokio::time::timeout(LAST_WORD, reporter).await;
@@ -211,6 +211,29 @@ impl Args {
             LogFormat::Json => log.with(lines.json().flatten_event(true)).try_init(),
         };
     }
+}
+
+/// The agent waits for disks; who asks how it is doing must be answered meanwhile.
+async fn on_its_own_thread(agent: Agent, shutdown: impl Future<Output = ()>) -> Result<(), Finding> {
+    let wrong = |why: String| Finding::error("thread", why, "see the log, and ulimit -u");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (end, mut ended) = oneshot::channel();
+    let run = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let result = runtime.map_err(|error| wrong(error.to_string())).and_then(|runtime| {
+            runtime.block_on(agent.run(async {
+                let _ = stopped.await;
+            }))
+        });
+        let _ = end.send(result);
+    };
+    std::thread::Builder::new().name("agent".to_owned()).spawn(run).map_err(|error| wrong(error.to_string()))?;
+    let lost = |_| Err(wrong("the agent's thread ended without a word; this is a defect, please report it".to_owned()));
+    tokio::select! {
+        result = &mut ended => return result.unwrap_or_else(lost),
+        () = shutdown => drop(stop.send(())),
+    }
+    ended.await.unwrap_or_else(lost)
 }
 
 /// Done when the process is asked to end.
