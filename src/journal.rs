@@ -33,7 +33,9 @@ pub(crate) fn unfinished(name: &str) -> String {
 }
 
 /// The same for files of our own directory, whose names may be as long as the system allows.
-pub(crate) const UNFINISHED_OWN: &str = ".new.schedpatch";
+pub(crate) fn unfinished_own(number: usize) -> String {
+    format!(".new-{number}{UNFINISHED}")
+}
 
 /// Whether a name is that of a revision.
 pub(crate) fn is_revision(name: &str) -> bool {

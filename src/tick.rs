@@ -100,8 +100,11 @@ pub fn run_from(
         refuse_if_used(&snapshot, plan.target.as_ref().map(|target| target.path.as_str()))?;
     }
     let root = open_root(order.settings)?;
-    apply::check(&root, &order.settings.state_dir, &plan)
-        .or_else(|error| if is_transient(&error) { Ok(()) } else { Err(error.finding()) })?;
+    // where no journal of ours is yet, nothing is made for what is refused; else it is refused under the lock
+    if !snapshot.state.is_known {
+        apply::check(&root, &order.settings.state_dir, &plan)
+            .or_else(|error| if is_transient(&error) { Ok(()) } else { Err(error.finding()) })?;
+    }
     let now = (world.clock)();
     let lock = take_lock(order, world.door, &root, now, told)?;
     let writer = Writer { door: world.door, root: &root, lock: &lock, now };

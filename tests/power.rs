@@ -130,7 +130,9 @@ fn killed_and_then_the_power_goes_during_recovery() {
     for scenario in scenario::all_of_agent("kill-power").into_iter().filter(is_tried) {
         let mut loss = Loss::new(&scenario, "killed");
         let calls = effects(&scenario).len();
-        for at in 0..=calls {
+        // each point has thousands of disks: less than all effort tries every third one, beginning anew with each story
+        let step = if effort() == Effort::All { 1 } else { 3 };
+        for at in (calls % step..=calls).step_by(step) {
             let root = scenario.host("killed");
             let killed = TestDoor::new(Fault::Kill(at));
             let _ = scenario.run(&root, &killed);

@@ -27,10 +27,11 @@ pub use watch::Slipped;
 use crate::finding::Finding;
 use crate::journal::{Asker, Journal};
 use crate::observe::{Snapshot, State};
-use crate::plan::{Direction, Plan, StepKind};
+use crate::plan::{Direction, Plan, Step, StepKind};
 use crate::revision::Digest;
 use crate::stamp::Stamp;
-use store::Store;
+use replace::Staged;
+use store::{RevisionDir, Store};
 use target::Target;
 
 /// A writer, which needs the lock.
@@ -120,21 +121,18 @@ pub fn carry_out(
     let mut journal = journal::noted(plan, state, direction, asker, now);
     let mut on_disk = state.journal.clone();
     store.keep_texts(&journal::unkept(plan, state, &journal), &state.texts)?;
+    let mut receipt = Receipt { committed: false, slipped: Slipped::Nothing, uncollected: None };
     if let Some(step) = plan.commit() {
         journal = journal.intending(&step.path, journal::flight(plan, step, now));
         on_disk = journal::before_commit(&journal, state, direction);
-        store.write_journal(&on_disk)?;
-        store.sync_journal()?;
-    }
-    write_revision(&store, plan, state, told)?;
-    let mut receipt = Receipt { committed: false, slipped: Slipped::Nothing, uncollected: None };
-    if let Some(step) = plan.commit() {
-        let target = Target::open(root, &step.path)?;
-        receipt.slipped = target.replace(door, step.before.as_deref().unwrap_or_default(), &step.after)?;
+        receipt.slipped = commit(writer, &store, (plan, step), state, &on_disk, told)?;
         receipt.committed = true;
         told(Done::Replaced(&step.path));
         journal = journal.settled(&step.path, Digest::of_bytes(&step.after));
-    } else if let (true, Some(target)) = (interrupted, &plan.target) {
+    } else {
+        mend(&store, plan, state, told)?;
+    }
+    if let (true, false, Some(target)) = (interrupted, receipt.committed, &plan.target) {
         // the interrupted run may have replaced it and not have come to sync it
         Target::open(root, &target.path)?.sync_dir(door)?;
     }
@@ -202,24 +200,69 @@ fn tidy_up(writer: &Writer<'_>, plan: &Plan, snapshot: &Snapshot, store: &Store<
     }
 }
 
-fn write_revision(
+/// Replaces the target, once all that it refers to and the intent are on the disk. All is written before anything is synced:
+/// most file systems sync more than they are asked for, and have little left to do then.
+fn commit(
+    writer: &Writer<'_>,
     store: &Store<'_>,
-    plan: &Plan,
+    (plan, step): (&Plan, &Step),
     state: &State,
+    intent: &Journal,
     told: &mut dyn FnMut(Done<'_>),
-) -> Result<(), ApplyError> {
-    let steps = plan.steps.iter().filter(|step| step.kind == StepKind::WriteFile);
-    let named =
-        steps.clone().filter_map(|step| Some((step.path.rsplit('/').next()?, (step.after.as_slice(), step.mode))));
-    let files: BTreeMap<_, _> = named.collect();
-    // only what the commit refers to, or what was damaged
-    if let Some(revision) = plan.revision.as_ref().filter(|_| plan.commit().is_some() || !files.is_empty()) {
-        let journal = &state.journal;
-        let was_committed = journal.in_flight.is_none() && journal.revisions().contains(revision.as_str());
-        store.write_revision(revision, &files, was_committed)?;
-        steps.for_each(|step| told(Done::Wrote(&step.path)));
+) -> Result<Slipped, ApplyError> {
+    let before = step.before.as_deref().unwrap_or_default();
+    let target = Target::open(writer.root, &step.path)?;
+    let intent = store.stage_journal(intent)?;
+    let revision = revision_to_write(store, plan, state)?;
+    let files = revision.as_ref().map(|dir| store.stage_files(dir, &files_of(plan))).transpose()?.unwrap_or_default();
+    let successor = target.stage(writer.door, before, &step.after)?;
+    intent.sync()?;
+    files.iter().try_for_each(Staged::sync)?;
+    successor.sync()?;
+    intent.put()?;
+    files.into_iter().try_for_each(Staged::put)?;
+    store.sync_journal()?;
+    if let Some(dir) = &revision {
+        store.sync_revision(dir)?;
+        tell_files(plan, told);
     }
+    target.replace(writer.door, before, successor)
+}
+
+/// Puts files of the revision that stands in order.
+fn mend(store: &Store<'_>, plan: &Plan, state: &State, told: &mut dyn FnMut(Done<'_>)) -> Result<(), ApplyError> {
+    let files = files_of(plan);
+    if files.is_empty() {
+        return Ok(());
+    }
+    let Some(dir) = revision_to_write(store, plan, state)? else { return Ok(()) };
+    let staged = store.stage_files(&dir, &files)?;
+    staged.iter().try_for_each(Staged::sync)?;
+    staged.into_iter().try_for_each(Staged::put)?;
+    store.sync_revision(&dir)?;
+    tell_files(plan, told);
     Ok(())
+}
+
+/// The directory of the revision, unless it is known to be on the disk with all its files.
+fn revision_to_write(store: &Store<'_>, plan: &Plan, state: &State) -> Result<Option<RevisionDir>, ApplyError> {
+    let Some(revision) = &plan.revision else { return Ok(None) };
+    let journal = &state.journal;
+    let was_committed = journal.in_flight.is_none() && journal.revisions().contains(revision.as_str());
+    if was_committed && files_of(plan).is_empty() {
+        return Ok(None);
+    }
+    store.open_revision(revision, was_committed).map(Some)
+}
+
+/// Content and mode of the revision's files that are to be written.
+fn files_of(plan: &Plan) -> BTreeMap<&str, (&[u8], u32)> {
+    let steps = plan.steps.iter().filter(|step| step.kind == StepKind::WriteFile);
+    steps.filter_map(|step| Some((step.path.rsplit('/').next()?, (step.after.as_slice(), step.mode)))).collect()
+}
+
+fn tell_files(plan: &Plan, told: &mut dyn FnMut(Done<'_>)) {
+    plan.steps.iter().filter(|step| step.kind == StepKind::WriteFile).for_each(|step| told(Done::Wrote(&step.path)));
 }
 
 /// What nobody needs any more.

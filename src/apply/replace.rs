@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use super::dir::Dir;
 use super::door::{Door, NewFile};
 use super::error::{ApplyError, while_trying_to};
-use crate::journal::{UNFINISHED_OWN, unfinished};
+use crate::journal::{unfinished, unfinished_own};
 
 /// What else makes up a file for those who check access to it: the label of SELinux, and access lists.
 const LABELS: [&str; 2] = ["security.selinux", ACCESS_LIST];
@@ -43,13 +43,17 @@ impl Look {
     }
 }
 
-/// A complete file that waits for its name.
+/// A file that is written, and waits to be synced and to get its name. Dropped before that it is removed; if that fails too,
+/// the next run does it.
 #[derive(Debug)]
 pub(super) struct Staged<'a> {
     door: &'a dyn Door,
     dir: &'a Dir,
     temp: String,
     name: String,
+    /// None once it is closed
+    file: Option<NewFile>,
+    has_name: bool,
 }
 
 impl std::fmt::Debug for dyn Door + '_ {
@@ -60,12 +64,24 @@ impl std::fmt::Debug for dyn Door + '_ {
 
 /// Writes a file of our own directory; on the disk it has its name once the directory is synced.
 pub(super) fn put(door: &dyn Door, dir: &Dir, name: &str, content: &[u8], mode: u32) -> Result<(), ApplyError> {
-    let look = Look { mode, owner: None, labels: Vec::new() };
-    let place = Staged { door, dir, temp: UNFINISHED_OWN.to_owned(), name: name.to_owned() };
-    stage(place, content, &look)?.put()
+    let staged = stage_own(door, dir, (0, name), content, mode)?;
+    staged.sync()?;
+    staged.put()
 }
 
-/// Writes a file that is to take the place of another, and waits until the disk has it.
+/// Writes a file of our own directory under a name that no other file there has which is `number`ed otherwise.
+pub(super) fn stage_own<'a>(
+    door: &'a dyn Door,
+    dir: &'a Dir,
+    (number, name): (usize, &str),
+    content: &[u8],
+    mode: u32,
+) -> Result<Staged<'a>, ApplyError> {
+    let look = Look { mode, owner: None, labels: Vec::new() };
+    stage(door, dir, (unfinished_own(number), name), content, &look)
+}
+
+/// Writes a file that is to take the place of another.
 pub(super) fn stage_beside<'a>(
     door: &'a dyn Door,
     dir: &'a Dir,
@@ -73,12 +89,16 @@ pub(super) fn stage_beside<'a>(
     content: &[u8],
     look: &Look,
 ) -> Result<Staged<'a>, ApplyError> {
-    stage(Staged { door, dir, temp: unfinished(name), name: name.to_owned() }, content, look)
+    stage(door, dir, (unfinished(name), name), content, look)
 }
 
-fn stage<'a>(staged: Staged<'a>, content: &[u8], look: &Look) -> Result<Staged<'a>, ApplyError> {
-    let Staged { door, dir, .. } = staged;
-    let temp = staged.temp.clone();
+fn stage<'a>(
+    door: &'a dyn Door,
+    dir: &'a Dir,
+    (temp, name): (String, &str),
+    content: &[u8],
+    look: &Look,
+) -> Result<Staged<'a>, ApplyError> {
     let file = match door.create(dir, &temp) {
         Err(error) if error.raw_os_error() == Some(Errno::EEXIST as i32) => {
             // left over from a killed run: we hold the lock, so nobody is writing it
@@ -88,13 +108,10 @@ fn stage<'a>(staged: Staged<'a>, content: &[u8], look: &Look) -> Result<Staged<'
         made => made,
     };
     let file = while_trying_to("create", dir.path_of(&temp), file)?;
-    match fill(door, &file, content, look) {
-        Ok(()) => Ok(staged),
-        Err(error) => {
-            staged.drop_it();
-            Err(error)
-        }
-    }
+    let mut staged = Staged { door, dir, temp, name: name.to_owned(), file: None, has_name: false };
+    fill(door, &file, content, look)?;
+    staged.file = Some(file);
+    Ok(staged)
 }
 
 fn fill(door: &dyn Door, file: &NewFile, content: &[u8], look: &Look) -> Result<(), ApplyError> {
@@ -114,8 +131,7 @@ fn fill(door: &dyn Door, file: &NewFile, content: &[u8], look: &Look) -> Result<
     for (name, value) in look.labels.iter().filter(|label| !fresh.labels.contains(label)) {
         while_trying_to("label", path, door.set_label(file, name, value))?;
     }
-    // a failed sync is final: the system may forget what it could not write, so the file is dropped, not synced again
-    while_trying_to("sync", path, door.sync(file))
+    Ok(())
 }
 
 pub(super) fn write_all(door: &dyn Door, file: &NewFile, mut content: &[u8]) -> io::Result<()> {
@@ -131,15 +147,28 @@ pub(super) fn write_all(door: &dyn Door, file: &NewFile, mut content: &[u8]) -> 
 }
 
 impl Staged<'_> {
-    /// Gives the file its name. On the disk it has it once the directory is synced.
-    pub fn put(self) -> Result<(), ApplyError> {
-        let renamed = self.door.rename(self.dir, &self.temp, &self.name);
-        while_trying_to("replace", self.dir.path_of(&self.name), renamed).inspect_err(|_| self.drop_it())
+    /// Waits until the disk has its content. A failed sync is final: the system may forget what it could not write, so the
+    /// file is dropped, not synced again.
+    pub fn sync(&self) -> Result<(), ApplyError> {
+        self.file.iter().try_for_each(|file| while_trying_to("sync", file.path(), self.door.sync(file)))
     }
 
-    /// Removes it. If that fails too, the next run does it.
-    pub fn drop_it(&self) {
-        let _ = self.door.remove_file(self.dir, &self.temp);
+    /// Gives the file its name. On the disk it has it once the directory is synced.
+    pub fn put(mut self) -> Result<(), ApplyError> {
+        // closed before: whoever watches sees one event and no other
+        self.file = None;
+        let renamed = self.door.rename(self.dir, &self.temp, &self.name);
+        while_trying_to("replace", self.dir.path_of(&self.name), renamed)?;
+        self.has_name = true;
+        Ok(())
+    }
+}
+
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        if !self.has_name {
+            let _ = self.door.remove_file(self.dir, &self.temp);
+        }
     }
 }
 

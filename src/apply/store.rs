@@ -8,12 +8,23 @@ use super::dir::{Dir, Root};
 use super::door::Door;
 use super::error::{ApplyError, while_trying_to};
 use super::lock::{OUR_DIR_MODE, above, made_dir};
-use super::replace;
+use super::replace::{self, Staged};
 use crate::journal::{DAMAGED_FILE, Journal, REVISIONS_DIR, STATE_FILE, TEXTS_DIR};
 use crate::revision::Digest;
 
 /// Who may read the target may read this too: its texts may hold what its mode hides, and the journal is about it.
 const PRIVATE: u32 = 0o600;
+
+/// So many files at most are open at once.
+const MAX_STAGED: usize = 64;
+
+/// The directory of a revision.
+#[derive(Debug)]
+pub(super) struct RevisionDir {
+    dir: Dir,
+    /// Whether it may not be on the disk
+    is_new: bool,
+}
 
 /// Our directory, open for writing.
 pub(super) struct Store<'a> {
@@ -56,11 +67,18 @@ impl<'a> Store<'a> {
         Ok(store)
     }
 
-    /// Writes the journal.
-    pub fn write_journal(&self, journal: &Journal) -> Result<(), ApplyError> {
+    /// Writes the journal, under another name.
+    pub fn stage_journal(&self, journal: &Journal) -> Result<Staged<'a>, ApplyError> {
         let text =
             while_trying_to("write", self.state.path_of(STATE_FILE), journal.to_json().map_err(io::Error::from))?;
-        replace::put(self.door, self.state, STATE_FILE, &text, PRIVATE)
+        replace::stage_own(self.door, self.state, (0, STATE_FILE), &text, PRIVATE)
+    }
+
+    /// Writes the journal.
+    pub fn write_journal(&self, journal: &Journal) -> Result<(), ApplyError> {
+        let staged = self.stage_journal(journal)?;
+        staged.sync()?;
+        staged.put()
     }
 
     /// Waits until the journal is on the disk.
@@ -93,17 +111,9 @@ impl<'a> Store<'a> {
         while_trying_to("sync", self.texts.path(), self.door.sync_dir(&self.texts))
     }
 
-    /// Writes files of a revision. Nothing refers to them yet, or they are not what they should be. One that was never
-    /// committed may have been left by a killed run, and not be on the disk.
-    pub fn write_revision(
-        &self,
-        revision: &str,
-        files: &BTreeMap<&str, (&[u8], u32)>,
-        was_committed: bool,
-    ) -> Result<(), ApplyError> {
-        if files.is_empty() && was_committed {
-            return Ok(());
-        }
+    /// Opens the directory of a revision, which is made where it is missing. One that was never committed may have been left
+    /// by a killed run, and not be on the disk.
+    pub fn open_revision(&self, revision: &str, was_committed: bool) -> Result<RevisionDir, ApplyError> {
         let (dir, made) = match self.revisions.dir(revision) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 (made_dir(self.door, &self.revisions, revision)?, true)
@@ -111,13 +121,38 @@ impl<'a> Store<'a> {
             dir => (while_trying_to("open", self.revisions.path_of(revision), dir)?, false),
         };
         dir.refuse_if_others_may_write()?;
-        if made || !was_committed {
+        Ok(RevisionDir { dir, is_new: made || !was_committed })
+    }
+
+    /// Writes files of a revision, under other names. Nothing refers to them yet, or they are not what they should be.
+    pub fn stage_files<'r>(
+        &self,
+        revision: &'r RevisionDir,
+        files: &BTreeMap<&str, (&[u8], u32)>,
+    ) -> Result<Vec<Staged<'r>>, ApplyError>
+    where
+        'a: 'r,
+    {
+        let mut staged = Vec::new();
+        let many = files.len().saturating_sub(MAX_STAGED);
+        for (number, (name, (content, mode))) in files.iter().enumerate() {
+            if number < many {
+                // every file that waits is an open one
+                replace::put(self.door, &revision.dir, name, content, *mode)?;
+            } else {
+                staged.push(replace::stage_own(self.door, &revision.dir, (number, name), content, *mode)?);
+            }
+        }
+        Ok(staged)
+    }
+
+    /// Waits until a revision's files have their names on the disk, and the revision has its own.
+    pub fn sync_revision(&self, revision: &RevisionDir) -> Result<(), ApplyError> {
+        while_trying_to("sync", revision.dir.path(), self.door.sync_dir(&revision.dir))?;
+        if revision.is_new {
             while_trying_to("sync", self.revisions.path(), self.door.sync_dir(&self.revisions))?;
         }
-        for (name, (content, mode)) in files {
-            replace::put(self.door, &dir, name, content, *mode)?;
-        }
-        while_trying_to("sync", dir.path(), self.door.sync_dir(&dir))
+        Ok(())
     }
 
     /// Removes texts by name.

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use super::dir::{Dir, Root};
 use super::door::Door;
 use super::error::{ApplyError, while_trying_to};
-use super::replace::{self, Look};
+use super::replace::{self, Look, Staged};
 use super::watch::{Slipped, Watch};
 use crate::finding::Finding;
 use crate::journal::unfinished;
@@ -25,6 +25,20 @@ const MAX_NAME_BYTES: usize = 255;
 pub(super) struct Target {
     dir: Dir,
     name: String,
+}
+
+/// What is to stand there.
+#[derive(Debug)]
+pub(super) struct Successor<'a> {
+    staged: Staged<'a>,
+    look: Look,
+}
+
+impl Successor<'_> {
+    /// Waits until the disk has it.
+    pub fn sync(&self) -> Result<(), ApplyError> {
+        self.staged.sync()
+    }
 }
 
 /// What stands there.
@@ -91,16 +105,21 @@ impl Target {
         self.see(before).map(drop)
     }
 
-    /// Replaces `before` by `after`; from the rename on, the kubelet sees it.
-    pub fn replace(&self, door: &dyn Door, before: &[u8], after: &[u8]) -> Result<Slipped, ApplyError> {
-        let first = self.see(before)?;
-        let staged = replace::stage_beside(door, &self.dir, &self.name, after, &first.look)?;
+    /// Writes what is to take the place of `before`, under a name that the kubelet passes over.
+    pub fn stage<'t>(&'t self, door: &'t dyn Door, before: &[u8], after: &[u8]) -> Result<Successor<'t>, ApplyError> {
+        let look = self.see(before)?.look;
+        let staged = replace::stage_beside(door, &self.dir, &self.name, after, &look)?;
+        Ok(Successor { staged, look })
+    }
+
+    /// Replaces `before`; from the rename on, the kubelet sees it.
+    pub fn replace(&self, door: &dyn Door, before: &[u8], successor: Successor<'_>) -> Result<Slipped, ApplyError> {
         let watch = Watch::arm(&self.dir);
-        let last = self.see(before).and_then(|last| {
-            if last.look == first.look { Ok(last) } else { Err(ApplyError::Changed { path: self.path() }) }
-        });
-        let mut last = last.inspect_err(|_| staged.drop_it())?;
-        staged.put()?;
+        let mut last = self.see(before)?;
+        if last.look != successor.look {
+            return Err(ApplyError::Changed { path: self.path() });
+        }
+        successor.staged.put()?;
         let slipped = match watch.slipped(&unfinished(&self.name), &self.name) {
             // who had opened the old file writes into it still, and the kernel may be late to tell
             Slipped::Nothing if !last.still_is(before).unwrap_or(false) => Slipped::Foreign,

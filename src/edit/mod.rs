@@ -32,7 +32,7 @@ pub use mounts::Mount;
 pub(crate) use places::lines_of_places;
 pub use places::{Survey, survey};
 pub(crate) use pod::{GENERATION, REVISION};
-pub use pod::{Ours, SchedulerPod, identity, read};
+pub use pod::{Manifest, Ours, SchedulerPod, identity, read};
 pub(crate) use program::words_after as scheduler_words;
 pub use recommit::recommit;
 pub use refusal::{Refusal, Rule};

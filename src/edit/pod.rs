@@ -234,28 +234,47 @@ pub(crate) fn ours(tree: &Tree<'_>) -> Option<Ours> {
     Some(Ours { revision: text(REVISION).unwrap_or_default().to_owned(), generation })
 }
 
+/// A manifest that was read, to be asked and edited without reading it again.
+#[derive(Debug)]
+pub struct Manifest<'a>(pub(crate) Tree<'a>);
+
+impl<'a> Manifest<'a> {
+    /// Reads and checks a manifest.
+    pub fn read(text: &'a str) -> Result<Self, Refusal> {
+        read_tree(text).map(Self)
+    }
+
+    /// What it says about its scheduler, or why it cannot be edited.
+    pub fn pod(&self) -> Result<SchedulerPod, Refusal> {
+        pod_of(&self.0)
+    }
+}
+
 /// Reads what a manifest says about its scheduler, or why it cannot be edited.
 pub fn read(text: &str) -> Result<SchedulerPod, Refusal> {
-    let tree = read_tree(text)?;
-    let found = find(&tree)?;
+    Manifest::read(text)?.pod()
+}
+
+fn pod_of(tree: &Tree<'_>) -> Result<SchedulerPod, Refusal> {
+    let found = find(tree)?;
     let metadata = tree.root.get("metadata");
     let spec = |key: &str| tree.root.get("spec").and_then(|spec| spec.get(key)).and_then(Node::text).map(str::to_owned);
     let image = found.container.get("image");
     if let Some(node) = image {
-        guard::no_placeholder_image(&tree, node)?;
+        guard::no_placeholder_image(tree, node)?;
     }
     Ok(SchedulerPod {
-        name: pod_name(&tree).unwrap_or_default().to_owned(),
+        name: pod_name(tree).unwrap_or_default().to_owned(),
         namespace: metadata.and_then(|m| m.get("namespace")).and_then(Node::text).unwrap_or("default").to_owned(),
         container: found.name.clone(),
         has_readiness_probe: found.container.get("readinessProbe").is_some_and(|probe| !probe.is_null()),
         image: image.and_then(Node::text).unwrap_or_default().to_owned(),
         image_line: image.map(|node| tree.line(node.span.start)),
-        flags: found.flags_with_lines(&tree),
-        mounts: mounts::read(&tree, found.container),
+        flags: found.flags_with_lines(tree),
+        mounts: mounts::read(tree, found.container),
         host_network: spec("hostNetwork").as_deref() == Some("true"),
         dns_policy: spec("dnsPolicy"),
-        ours: ours(&tree),
+        ours: ours(tree),
     })
 }
 

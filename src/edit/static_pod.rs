@@ -7,7 +7,7 @@ use super::claims::{no_leftovers, not_taken};
 use super::draft::Draft;
 use super::guard;
 use super::op::{Op, Value};
-use super::pod::{self, Found, GENERATION, REVISION, SchedulerPod, UNDO};
+use super::pod::{self, Found, GENERATION, Manifest, REVISION, SchedulerPod, UNDO};
 use super::refusal::{Refusal, Rule};
 use super::restore;
 use super::spell;
@@ -74,20 +74,27 @@ impl Wanted {
 
 /// Drafts the edit of `text`; the draft gives its text only when proven.
 pub fn patch<'a>(text: &'a str, wanted: &Wanted) -> Result<Draft<'a>, Refusal> {
-    let tree = pod::read_tree(text)?;
-    if pod::ours(&tree).is_none() {
-        let ops = ops(&tree, wanted)?;
-        return Draft::new(&tree, ops);
+    Manifest::read(text)?.patch(wanted)
+}
+
+impl<'a> Manifest<'a> {
+    /// Drafts the edit; the draft gives its text only when proven.
+    pub fn patch(&self, wanted: &Wanted) -> Result<Draft<'a>, Refusal> {
+        let Self(tree) = self;
+        if pod::ours(tree).is_none() {
+            let ops = ops(tree, wanted)?;
+            return Draft::new(tree, ops);
+        }
+        if stands(tree, wanted) {
+            return Draft::new(tree, Vec::new());
+        }
+        let clean = restore::draft(tree)?;
+        let (after, ops) = {
+            let tree = reread(&clean, tree)?;
+            Draft::new(&tree, ops(&tree, wanted)?)?.into_parts()
+        };
+        Ok(clean.then(after, ops))
     }
-    if stands(&tree, wanted) {
-        return Draft::new(&tree, Vec::new());
-    }
-    let clean = restore::draft(&tree)?;
-    let (after, ops) = {
-        let tree = reread(&clean, &tree)?;
-        Draft::new(&tree, ops(&tree, wanted)?)?.into_parts()
-    };
-    Ok(clean.then(after, ops))
 }
 
 /// Drafts the text without our edit. A text that carries none comes back as it is.

@@ -14,7 +14,7 @@ pub use manifests::ManifestFile;
 pub use sources::Source;
 pub use state::State;
 
-use crate::edit::{self, HostMount};
+use crate::edit::{self, HostMount, Refusal, SchedulerPod};
 use crate::finding::Finding;
 use crate::platform::{self, Marker, Target};
 use crate::settings::Settings;
@@ -28,11 +28,16 @@ pub struct Snapshot {
     pub sources: Vec<Source>,
     /// What we did before
     pub state: State,
+    /// What the manifests say that may be about a scheduler, by their path
+    pub pods: Pods,
     /// Configuration files that schedulers here already have, by their path on the host; or why they cannot be read
     pub bases: BTreeMap<String, Result<Vec<u8>, String>>,
     /// The paths that the scheduler shall see besides
     pub mounts: Vec<HostMount>,
 }
+
+/// What manifests say about their schedulers, or why they cannot be edited.
+pub type Pods = BTreeMap<String, Result<SchedulerPod, Refusal>>;
 
 /// What the host shows about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,6 +97,12 @@ impl HostFacts {
         files.filter(move |file| file.text.as_ref().map_or(true, |text| text.contains(word)))
     }
 
+    /// Path and text of the manifests that may be about a scheduler.
+    fn about_schedulers(&self) -> impl Iterator<Item = (&str, &str)> {
+        let files = self.manifests.values().flatten().flatten().flatten().filter(|file| file.names_scheduler());
+        files.filter_map(|file| Some((file.path.as_str(), file.text.as_deref().ok()?)))
+    }
+
     /// Whether a killed run left its unfinished copy of this manifest behind.
     pub fn has_leftover(&self, manifest: &str) -> bool {
         let mut files = self.manifests.values().flatten().flatten().flatten();
@@ -139,13 +150,15 @@ pub fn take_snapshot_after(settings: &Settings, before: Option<&Snapshot>) -> Re
     for dir in others.iter().filter(|dir| !facts.manifests.contains_key(*dir)) {
         facts.elsewhere.extend(manifests::read_dir(&root, dir).ok().flatten().unwrap_or_default());
     }
-    let bases = match before.filter(|before| before.facts.manifests == facts.manifests) {
+    let same = before.filter(|before| before.facts.manifests == facts.manifests);
+    let pods = same.map_or_else(|| read_pods(&facts), |before| before.pods.clone());
+    let bases = match same {
         Some(before) => read_bases(&root, before.bases.keys().cloned()),
-        None => read_bases(&root, base_paths(&facts)),
+        None => read_bases(&root, base_paths(&facts, &pods)),
     };
     let mounts = settings.wishes.mounts.iter().map(|path| find_mount(&root, path)).collect::<Result<_, _>>()?;
     let sources = settings.sources.iter().map(|dir| sources::read(dir)).collect::<Result<_, _>>()?;
-    Ok(Snapshot { facts, sources, state, bases, mounts })
+    Ok(Snapshot { facts, sources, state, pods, bases, mounts })
 }
 
 /// Whether our directory is there.
@@ -160,11 +173,17 @@ pub(crate) fn no_host_root(root: &Path, error: &io::Error) -> Finding {
     Finding::error("host-root", message, way_out).in_file(root.display().to_string())
 }
 
+fn read_pods(facts: &HostFacts) -> Pods {
+    facts.about_schedulers().map(|(path, text)| (path.to_owned(), edit::read(text))).collect()
+}
+
 /// The configuration files that the schedulers' own flags name, through the mounts of their containers.
-fn base_paths(facts: &HostFacts) -> impl Iterator<Item = String> {
-    let files = facts.manifests.values().flatten().flatten().flatten().filter(|file| file.names_scheduler());
-    let pods = files.filter_map(|file| edit::read_original(file.text.as_ref().ok()?).ok());
-    pods.filter_map(|pod| pod.host_path(pod.config()?.1))
+fn base_paths(facts: &HostFacts, pods: &Pods) -> impl Iterator<Item = String> {
+    facts.about_schedulers().filter_map(|(path, text)| {
+        let pod = pods.get(path)?.as_ref().ok()?;
+        let original = if pod.ours.is_none() { pod.clone() } else { edit::read_original(text).ok()? };
+        original.host_path(original.config()?.1)
+    })
 }
 
 fn read_bases(root: &HostRoot, paths: impl Iterator<Item = String>) -> BTreeMap<String, Result<Vec<u8>, String>> {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub use show::{Colour, show, show_findings, visible};
 
 use crate::compose::{self, Composed, KnownVersion, Origin};
-use crate::edit::{self, Ours, Refusal, SchedulerPod, Wanted};
+use crate::edit::{self, Manifest, Ours, Refusal, SchedulerPod, Wanted};
 use crate::finding::{Finding, Level};
 use crate::journal::REVISIONS_DIR;
 use crate::observe::{ManifestFile, Snapshot, State};
@@ -156,12 +156,11 @@ fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: D
         }
     };
     let files = snapshot.facts.manifests_in(dir).map_err(one)?.ok_or_else(|| one(target::no_dir(dir)))?;
-    let chosen = target::choose(files, settings.target.as_deref(), dir).map_err(one)?;
+    let chosen = target::choose(files, &snapshot.pods, settings.target.as_deref(), dir).map_err(one)?;
     plan.findings.extend(chosen.warnings.iter().cloned());
-    let digest = Digest::of_bytes(chosen.text.as_bytes());
     let (path, text, pod) = (chosen.file.path.clone(), chosen.text.to_owned(), chosen.pod.clone());
-    plan.target = Some(TargetNow { path, text, digest, pod });
-    let state = &snapshot.state.clone().settled(&chosen.file.path, digest);
+    plan.target = Some(TargetNow { path, text, digest: chosen.digest, pod });
+    let state = &snapshot.state.clone().settled(&chosen.file.path, chosen.digest);
     undo::judge_state(plan, state, direction, &chosen.file.path).map_err(one)?;
     let in_target = |refusal: Refusal| one(Finding::from(refusal).in_file(chosen.file.path.clone()));
     match direction {
@@ -169,25 +168,31 @@ fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: D
         Direction::LastGood => undo::back(plan, state, &chosen).map_err(in_target),
         Direction::Nudge => undo::nudge(plan, state, &chosen).map_err(in_target),
         Direction::Apply => {
-            let (original, pod) = without_ours(state, &chosen).map_err(in_target)?;
-            let Some(composed) = compose_for(plan, snapshot, settings, &chosen, &pod)? else {
+            let original = without_ours(state, &chosen).map_err(in_target)?;
+            let manifest = Manifest::read(&original).map_err(in_target)?;
+            let Some(composed) = compose_for(plan, snapshot, settings, &chosen, &manifest)? else {
                 plan.findings.push(nothing_wanted());
                 return Ok(());
             };
-            apply(plan, snapshot, state, settings, (&chosen, &original), composed).map_err(in_target)?;
+            let target = Editable { chosen: &chosen, original: &original, manifest: &manifest };
+            apply(plan, snapshot, state, settings, &target, composed).map_err(in_target)?;
             undo::judge_revision(plan, state, settings.retry).map_err(one)
         }
     }
 }
 
+/// The target, and what is edited of it.
+#[derive(Clone, Copy)]
+struct Editable<'a> {
+    chosen: &'a target::Chosen<'a>,
+    original: &'a str,
+    /// The original, read
+    manifest: &'a Manifest<'a>,
+}
+
 /// The target without our edit, which must not be taken for its own will.
-fn without_ours<'a>(state: &'a State, chosen: &target::Chosen<'a>) -> Result<(Cow<'a, str>, SchedulerPod), Refusal> {
-    if chosen.pod.ours.is_none() {
-        return Ok((Cow::Borrowed(chosen.text), chosen.pod.clone()));
-    }
-    let original = undo::original(state, chosen.text)?;
-    let pod = edit::read(&original)?;
-    Ok((original, pod))
+fn without_ours<'a>(state: &'a State, chosen: &target::Chosen<'a>) -> Result<Cow<'a, str>, Refusal> {
+    if chosen.pod.ours.is_none() { Ok(Cow::Borrowed(chosen.text)) } else { undo::original(state, chosen) }
 }
 
 /// Composes for the scheduler as it is without our edit, and of the release that will run.
@@ -196,9 +201,10 @@ fn compose_for(
     snapshot: &Snapshot,
     settings: &Settings,
     chosen: &target::Chosen<'_>,
-    original: &SchedulerPod,
+    manifest: &Manifest<'_>,
 ) -> Result<Option<Composed>, Vec<Finding>> {
     let in_target = |finding: Finding| in_some_file(finding, &chosen.file.path);
+    let original = &manifest.pod().map_err(|refusal| vec![in_target(refusal.into())])?;
     let wishes = &settings.wishes;
     let image = wishes.image.as_deref().unwrap_or(&original.image);
     let version = compose::find_version(wishes.version.as_deref(), image).map_err(|finding| {
@@ -221,9 +227,10 @@ fn apply(
     snapshot: &Snapshot,
     state: &State,
     settings: &Settings,
-    (chosen, original): (&target::Chosen<'_>, &str),
+    target: &Editable<'_>,
     composed: Composed,
 ) -> Result<(), Refusal> {
+    let Editable { chosen, original, manifest } = *target;
     let revision = revision(&composed.files, &settings.wishes);
     let config_dir = format!("{}/{REVISIONS_DIR}/{revision}", settings.state_dir.trim_end_matches('/'));
     let files = composed.expanded(&config_dir);
@@ -247,10 +254,10 @@ fn apply(
         .collect();
     plan.steps = revision_steps(files, &wanted(0).config_dir, &state.revision_files);
     if !unchanged {
-        let after = edit::patch(original, &wanted(generation))?.prove()?;
+        let after = manifest.patch(&wanted(generation))?.prove()?;
         plan.steps.push(replace_target(chosen.file, chosen.text, after, why(&revision, &settings.wishes)));
     }
-    if !unchanged || !state.journal.is_current(Digest::of_bytes(chosen.text.as_bytes())) {
+    if !unchanged || !state.journal.is_current(chosen.digest) {
         plan.original = Some(original.to_owned());
     }
     plan.revision = Some(revision);

@@ -2,7 +2,8 @@
 
 use crate::edit::{self, Refusal, Rule, SchedulerPod};
 use crate::finding::Finding;
-use crate::observe::ManifestFile;
+use crate::observe::{ManifestFile, Pods};
+use crate::revision::Digest;
 
 /// The pod that counts where several run a kube-scheduler.
 const POD_NAME: &str = "kube-scheduler";
@@ -12,13 +13,19 @@ const POD_NAME: &str = "kube-scheduler";
 pub(super) struct Chosen<'a> {
     pub file: &'a ManifestFile,
     pub text: &'a str,
+    pub digest: Digest,
     pub pod: SchedulerPod,
     /// About its neighbours
     pub warnings: Vec<Finding>,
 }
 
 /// Finds the one static pod that runs kube-scheduler, or the one that was named.
-pub(super) fn choose<'a>(files: &'a [ManifestFile], target: Option<&str>, dir: &str) -> Result<Chosen<'a>, Finding> {
+pub(super) fn choose<'a>(
+    files: &'a [ManifestFile],
+    known: &Pods,
+    target: Option<&str>,
+    dir: &str,
+) -> Result<Chosen<'a>, Finding> {
     let mut pods: Vec<(&ManifestFile, &str, SchedulerPod)> = Vec::new();
     let mut broken: Vec<Finding> = Vec::new();
     for file in files {
@@ -26,7 +33,7 @@ pub(super) fn choose<'a>(files: &'a [ManifestFile], target: Option<&str>, dir: &
         if !is_target && !file.names_scheduler() && file.text.is_ok() {
             continue;
         }
-        match read(file) {
+        match read(file, known) {
             Read::Scheduler(text, pod) => pods.push((file, text, pod)),
             Read::Broken(finding) => broken.push(finding),
             Read::Other(finding) if is_target || file.is_named_scheduler() => broken.push(finding),
@@ -55,7 +62,7 @@ pub(super) fn choose<'a>(files: &'a [ManifestFile], target: Option<&str>, dir: &
         return Err(Finding::error("symlink", message, way_out).in_file(&file.path));
     }
     let warnings = broken.into_iter().map(|finding| neighbour(&finding)).collect();
-    Ok(Chosen { file, text, pod, warnings })
+    Ok(Chosen { file, text, digest: Digest::of_bytes(text.as_bytes()), pod, warnings })
 }
 
 /// What a file of the manifest directory is to us.
@@ -67,7 +74,7 @@ enum Read<'a> {
     Other(Finding),
 }
 
-fn read(file: &ManifestFile) -> Read<'_> {
+fn read<'a>(file: &'a ManifestFile, known: &Pods) -> Read<'a> {
     let text = match &file.text {
         Ok(text) => text,
         Err(why) => {
@@ -76,7 +83,7 @@ fn read(file: &ManifestFile) -> Read<'_> {
             return Read::Broken(finding.in_file(&file.path));
         }
     };
-    match edit::read(text) {
+    match known.get(&file.path).cloned().unwrap_or_else(|| edit::read(text)) {
         Ok(pod) => Read::Scheduler(text, pod),
         Err(refusal @ Refusal { rule: Rule::NotAPod | Rule::NoScheduler, .. }) => {
             Read::Other(Finding::from(refusal).in_file(&file.path))

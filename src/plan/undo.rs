@@ -7,12 +7,11 @@ use super::{Direction, Plan, replace_target};
 use crate::edit::{self, Refusal, Rule};
 use crate::finding::Finding;
 use crate::observe::State;
-use crate::revision::Digest;
 
 /// Plans to take ours out.
 pub(super) fn restore(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
     no_half_undo(state, chosen)?;
-    let after = original(state, chosen.text)?.into_owned();
+    let after = original(state, chosen)?.into_owned();
     if after == chosen.text {
         let finding =
             Finding::info("nothing-to-restore", "the manifest carries nothing of schedpatch", "nothing to do");
@@ -40,12 +39,12 @@ fn no_half_undo(state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
 
 /// The target without ours: the very bytes that stood there where nobody else wrote since, else what is left when our
 /// parts are taken out of what others made of it.
-pub(super) fn original<'a>(state: &'a State, text: &str) -> Result<Cow<'a, str>, Refusal> {
-    let is_ours = state.journal.is_current(Digest::of_bytes(text.as_bytes()));
+pub(super) fn original<'a>(state: &'a State, chosen: &Chosen<'_>) -> Result<Cow<'a, str>, Refusal> {
+    let is_ours = state.journal.is_current(chosen.digest);
     let kept = state.journal.original.filter(|_| is_ours).and_then(|digest| state.texts.get(&digest));
     match kept.and_then(|bytes| std::str::from_utf8(bytes).ok()) {
         Some(kept) => Ok(Cow::Borrowed(kept)),
-        None => edit::unpatch(text)?.prove().map(Cow::Owned),
+        None => edit::unpatch(chosen.text)?.prove().map(Cow::Owned),
     }
 }
 
@@ -66,7 +65,7 @@ pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Resul
         return Ok(());
     }
     let text = state.texts.get(&good.text).and_then(|bytes| std::str::from_utf8(bytes).ok());
-    let original = original(state, chosen.text)?;
+    let original = original(state, chosen)?;
     let why_not = match text {
         None => Some("its text is not there any more"),
         Some(_) if !is_whole => Some("its files are not what they were"),
@@ -102,7 +101,7 @@ pub(super) fn nudge(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Resu
     let after = edit::recommit(chosen.text, generation)?.prove()?;
     plan.revision = Some(ours.revision.clone());
     plan.generation = Some(generation);
-    plan.original = Some(original(state, chosen.text)?.into_owned());
+    plan.original = Some(original(state, chosen)?.into_owned());
     plan.files.clone_from(&current.files);
     plan.digest = current.digest;
     let why = format!("the kubelet did not notice generation {}", ours.generation);
