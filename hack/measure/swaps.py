@@ -65,25 +65,33 @@ def timed(work, directory, *arguments):
     return (time.monotonic() - began) * 1e3
 
 
-def replace(directory, text, name="kube-scheduler.yaml"):
+def replace(directory, text):
     """The least that a durable replacement takes."""
-    fd = os.open(directory / ".new", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    os.write(fd, text)
+    fd = written(directory, text)
     os.fsync(fd)
     os.close(fd)
-    os.rename(directory / ".new", directory / name)
+    os.rename(directory / ".new", directory / "kube-scheduler.yaml")
 
 
 def in_order(directory, text, number):
-    """The journal, the revision's directory and file, the manifest (docs/state.md)."""
-    replace(directory, text[:1500], "state.json")
-    sync(directory)
-    revision = directory / f"revision-{number}"
+    """The journal, the revision's directory and file, the manifest: all written, then all synced (docs/state.md)."""
+    revision, manifests = directory / f"revision-{number}", directory / "manifests"
+    manifests.mkdir(exist_ok=True)
     revision.mkdir()
-    sync(directory)
-    replace(revision, text[:300], "config.yaml")
-    sync(revision)
-    replace(directory, text)
+    for fd in [written(directory, text[:1500]), written(revision, text[:300]), written(manifests, text)]:
+        os.fsync(fd)
+        os.close(fd)
+    os.rename(directory / ".new", directory / "state.json")
+    os.rename(revision / ".new", revision / "config.yaml")
+    for changed in (directory, revision, directory):
+        sync(changed)
+    os.rename(manifests / ".new", manifests / "kube-scheduler.yaml")
+
+
+def written(directory, text):
+    fd = os.open(directory / ".new", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    os.write(fd, text)
+    return fd
 
 
 def sync(directory):

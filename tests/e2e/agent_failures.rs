@@ -87,7 +87,6 @@ fn an_agent_that_stops_in_the_middle_takes_back_what_is_not_wanted_any_more(stag
     });
     stage.wait_for_applied(&now);
     stage.readyz().wait("what was good to run again", LONG, |sample| sample.running == [good.mark()].into());
-    panic!("look");
 }
 
 fn with_a_second_control_plane_node_no_change_is_begun(stage: &Stage) {

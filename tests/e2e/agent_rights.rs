@@ -35,8 +35,8 @@ fn without_its_rights_the_agent_stays_ready_at_what_was_proven_and_goes_on_when_
 
     let (manifest, next) = (stage.manifest(), Wish::another());
     release.edit(next);
-    let waiting = stage.readyz().wait("/readyz to say 503", LONG, |sample| sample.code == 503);
-    assert!(waiting.said.starts_with("Waiting: ApiAway") && waiting.said.contains("forbidden"), "{}", waiting.said);
+    let waiting = stage.readyz().wait("the agent to wait", LONG, |sample| sample.said.starts_with("Waiting: ApiAway"));
+    assert!(waiting.code == 503 && waiting.said.contains("forbidden"), "{}", waiting.said);
     assert_eq!(stage.manifest(), manifest, "nothing new is begun");
 
     stage.node().kubectl(&["create", "-f", "/etc/kubernetes/e2e/rights.json"]).succeeded();
