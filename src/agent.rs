@@ -32,6 +32,8 @@ use drift::Drifts;
 const RETRY: Duration = Duration::from_secs(30);
 /// How often the scheduler itself is asked while it must answer.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
+/// No turn follows the other at once, whatever was reckoned.
+const MIN_REST: Duration = Duration::from_millis(100);
 /// One turn takes a few steps (apply, look, verify); one that takes more goes on in the next.
 const MAX_STEPS: usize = 6;
 
@@ -116,6 +118,8 @@ struct Seen {
     plan: Plan,
     journal: Journal,
     settled: bool,
+    /// The same, but for what could be removed
+    is_noted: bool,
 }
 
 /// Where a turn ends: what to say, and when to look again.
@@ -195,7 +199,7 @@ impl Agent {
             }
             if let Some(rest) = self.step(&seen).await {
                 self.say(Some(&seen), rest.standing);
-                return rest.after.min(self.options.resync);
+                return rest.after.clamp(MIN_REST, self.options.resync.max(MIN_REST));
             }
         }
         HEALTH_INTERVAL
@@ -203,7 +207,7 @@ impl Agent {
 
     /// One step; none if there is more to do.
     async fn step(&mut self, seen: &Seen) -> Option<Rest> {
-        let in_vain = seen.plan.steps.is_empty() && self.in_vain.is_some() && self.in_vain == text_of(seen);
+        let in_vain = seen.is_noted && self.in_vain.is_some() && self.in_vain == text_of(seen);
         match phase::course(&seen.plan, &seen.journal, seen.settled || in_vain) {
             Course::Stay(standing) => {
                 let rest = Rest { standing, after: self.options.resync };
@@ -222,8 +226,9 @@ impl Agent {
                 self.verify(seen, &Subject::Wanted { was_proven }, None).await
             }
             Course::VerifyLastGood(reason) => {
-                let is_original = seen.plan.target.as_ref().is_some_and(|target| target.ours().is_none());
-                let was_proven = is_original || was_proven(seen);
+                // of the original, and of what others made of ours, the journal takes no note
+                let is_current = text_of(seen).is_some_and(|text| seen.journal.is_current(text));
+                let was_proven = !is_current || was_proven(seen);
                 self.verify(seen, &Subject::LastGood { reason, was_proven }, None).await
             }
         }

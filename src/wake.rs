@@ -63,6 +63,8 @@ pub struct Wakes {
     changed: Arc<Changed>,
     watcher: Option<RecommendedWatcher>,
     watched: BTreeSet<PathBuf>,
+    /// Those that cannot be watched
+    failed: BTreeSet<PathBuf>,
     /// Whether what was told last was written in place
     in_place: bool,
 }
@@ -74,8 +76,15 @@ impl Wakes {
         if *dirs == self.watched && self.watcher.is_some() {
             return (false, None);
         }
-        // those that cannot be watched are tried again with every look, but that is no news
-        let before = std::mem::take(&mut self.watched);
+        if let (Some(watcher), true) = (&mut self.watcher, dirs.iter().eq(self.watched.union(&self.failed))) {
+            // only what could not be watched before is tried again
+            let failed = std::mem::take(&mut self.failed);
+            let (done, trouble) = watch(watcher, &failed);
+            self.failed = failed.difference(&done).cloned().collect();
+            let is_new = !done.is_empty();
+            self.watched.extend(done);
+            return (is_new, trouble);
+        }
         // access is not asked for: the kubelet opens every file here every 20 seconds
         let config = Config::default().with_event_kinds(EventKindMask::CORE);
         let watcher = RecommendedWatcher::new(Ear(Arc::clone(&self.changed)), config);
@@ -83,15 +92,11 @@ impl Wakes {
             Ok(watcher) => watcher,
             Err(error) => return (false, Some(error.to_string())),
         };
-        let mut trouble = None;
-        for dir in dirs {
-            match watcher.watch(dir, RecursiveMode::NonRecursive) {
-                Ok(()) => drop(self.watched.insert(dir.clone())),
-                Err(error) => trouble = Some(format!("{}: {error}", dir.display())),
-            }
-        }
+        let (done, trouble) = watch(&mut watcher, dirs);
+        self.failed = dirs.difference(&done).cloned().collect();
+        self.watched = done;
         self.watcher = Some(watcher);
-        (self.watched != before, trouble)
+        (true, trouble)
     }
 
     /// Waits until something changes, and tells what.
@@ -123,6 +128,18 @@ impl Wakes {
         self.in_place |= in_place;
         paths
     }
+}
+
+/// Those that are watched now, and why one is not.
+fn watch(watcher: &mut RecommendedWatcher, dirs: &BTreeSet<PathBuf>) -> (BTreeSet<PathBuf>, Option<String>) {
+    let (mut done, mut trouble) = (BTreeSet::new(), None);
+    for dir in dirs {
+        match watcher.watch(dir, RecursiveMode::NonRecursive) {
+            Ok(()) => drop(done.insert(dir.clone())),
+            Err(error) => trouble = Some(format!("{}: {error}", dir.display())),
+        }
+    }
+    (done, trouble)
 }
 
 /// Whether a change says nothing: to an unfinished file of ours, or to what the kubelet prepares beside `..data` before it

@@ -191,6 +191,18 @@ fn one_nudge_and_then_time_runs_out() {
 }
 
 #[test]
+fn who_cannot_nudge_any_more_waits_for_the_time_to_pass() {
+    let (expected, old) = (expected(true), Sight::Absent);
+    for mut trial in
+        [trial(expected.clone()).nudged(expected.clone()), trial(Expectation { revision: None, ..expected })]
+    {
+        let _ = trial.judge(&old, None, seconds(0));
+        let Verdict::Wait(_, until) = trial.judge(&old, None, seconds(100)) else { panic!("nothing is known") };
+        assert_eq!(until, seconds(300), "looking again at once would help nobody");
+    }
+}
+
+#[test]
 fn time_in_which_nobody_answered_does_not_count() {
     let (expected, mut trial) = (expected(true), trial(expected(true)));
     let starting = pod_of(&expected, Some(Container { ready: false, ..ready("one") }));
@@ -230,6 +242,7 @@ fn what_came_after_a_proof_is_judged_anew() {
     let one = pod_of(&expected, Some(ready("one")));
     let _ = trial.judge(&one, None, seconds(0));
     assert_eq!(trial.judge(&one, None, seconds(10)), Verdict::Proven("one".to_owned()));
+    trial.confirmed();
     let end = |id: &str| pod_of(&expected, Some(crashed(id, "oops")));
     assert!(is_waiting(&trial.judge(&end("one"), None, seconds(1_000))));
     assert_eq!(reason(trial.judge(&end("two"), None, seconds(1_020))), "SchedulerEnds");

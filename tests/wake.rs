@@ -76,3 +76,16 @@ fn a_directory_that_was_replaced_is_watched_anew() {
         }
     });
 }
+
+#[test]
+fn a_directory_that_cannot_be_watched_is_no_news_until_it_can() {
+    let (dir, mut wakes) = watched("missing");
+    let both = BTreeSet::from([dir.clone(), dir.join("later")]);
+    let (is_new, trouble) = wakes.keep(&both);
+    assert!(is_new && trouble.is_some_and(|why| why.contains("later")));
+    let (is_new, trouble) = wakes.keep(&both);
+    assert!(!is_new && trouble.is_some(), "nothing has changed");
+    fs::create_dir(dir.join("later")).expect("made");
+    assert_eq!(wakes.keep(&both), (true, None));
+    assert_eq!(wakes.keep(&both), (false, None));
+}

@@ -1,6 +1,6 @@
 //! What the agent does to the host: everything through `tick`.
 
-use super::{Agent, ClientHandle, RETRY, Rest, Rollout, Seen, text_of};
+use super::{Agent, ClientHandle, HEALTH_INTERVAL, RETRY, Rest, Rollout, Seen, text_of};
 use crate::apply::{self, HostDoor};
 use crate::cluster;
 use crate::finding::Finding;
@@ -22,7 +22,8 @@ impl Agent {
         let journal = snapshot.state.journal.clone();
         let journal = plan.target.iter().fold(journal, |journal, now| journal.settled(&now.path, now.digest));
         let settled = apply::is_settled(&plan, &snapshot, Direction::Apply, &Asker::Agent);
-        Ok(Seen { snapshot, plan, journal, settled })
+        let is_noted = settled || apply::is_noted(&plan, &snapshot, Direction::Apply, &Asker::Agent);
+        Ok(Seen { snapshot, plan, journal, settled, is_noted })
     }
 
     /// One pass that writes, but not over another text of ours than `over`.
@@ -140,8 +141,10 @@ impl Agent {
                 // look again: what was proven is told from the journal
                 None
             }
-            // it does not stand any more
-            Ok(false) => None,
+            Ok(false) => {
+                let standing = Standing::new(Phase::Verifying, "NotYetProven", "it does not stand any more");
+                Some(Rest { standing, after: HEALTH_INTERVAL })
+            }
             Err(finding) => Some(Rest { standing: Standing::blocked(&finding), after: RETRY }),
         }
     }
@@ -152,6 +155,7 @@ impl Agent {
         self.counts.nudges += 1;
         let trial = self.trial.take();
         if let Err(finding) = self.write(Direction::Nudge, Asker::Agent, text_of(seen)) {
+            self.trial = trial;
             return Some(Rest { standing: Standing::blocked(&finding), after: RETRY });
         }
         let again = self.look().ok()?;
@@ -173,11 +177,13 @@ impl Agent {
         let revision = ours.map_or_else(String::new, |ours| ours.revision.clone());
         let asker = Asker::AgentAfterFailure { revision, reason: message.clone() };
         match self.write(direction, asker, text_of(seen)) {
-            Ok(outcome) if !outcome.plan.has_errors() => {
+            Ok(outcome) if outcome.receipt.is_some() => {
                 self.counts.rollbacks += 1;
                 self.failure = Some(failure);
                 None
             }
+            // somebody was faster: whatever stands now is looked at anew
+            Ok(outcome) if !outcome.plan.has_errors() => None,
             Ok(outcome) => {
                 let error = outcome.plan.findings.first().map(Standing::blocked);
                 let message = error.map_or_else(String::new, |error| error.message);

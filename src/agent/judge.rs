@@ -15,8 +15,15 @@ impl Agent {
         let mut verdict = self.judge(seen, subject, None).await?;
         if matches!(verdict, Verdict::Proven(_)) && !subject.was_proven() {
             // a watch may be silent because nothing happens, or because nothing comes through: a proof is asked for
-            let sight = self.ask_for_pod().await;
-            verdict = self.judge(seen, subject, sight).await?;
+            match self.ask_for_pod().await {
+                None => {}
+                // the trial goes on where it was: nothing speaks against it
+                Some(Sight::Away(why)) => verdict = Verdict::Unknown(format!("the API does not answer: {why}")),
+                sight => verdict = self.judge(seen, subject, sight).await?,
+            }
+        }
+        if let (Verdict::Proven(_), Some((_, trial))) = (&verdict, &mut self.trial) {
+            trial.confirmed();
         }
         let mut after = match &verdict {
             Verdict::Wait(_, until) => until.saturating_sub(self.now()),
@@ -31,7 +38,9 @@ impl Agent {
             (Next::Say(standing), Some(rest)) if standing.phase != Phase::Degraded => {
                 Some(Rest { after: after.min(rest.after), ..rest })
             }
-            (Next::Say(standing), _) => Some(Rest { standing, after }),
+            (Next::Say(standing), rest) => {
+                Some(Rest { standing, after: rest.map_or(after, |rest| after.min(rest.after)) })
+            }
             (Next::Prove, _) => self.prove(seen),
             (Next::Nudge, _) => self.nudge(seen),
             (Next::RollBack(failure), _) => self.roll_back(seen, failure),

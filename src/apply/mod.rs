@@ -76,6 +76,11 @@ pub struct Receipt {
 
 /// Whether there is nothing to do at all: nothing to write, nothing to note, nothing to clean up.
 pub fn is_settled(plan: &Plan, snapshot: &Snapshot, direction: Direction, asker: &Asker) -> bool {
+    is_noted(plan, snapshot, direction, asker) && Garbage::of(&snapshot.state.journal, snapshot, plan).is_empty()
+}
+
+/// The same, but for what nobody needs any more.
+pub fn is_noted(plan: &Plan, snapshot: &Snapshot, direction: Direction, asker: &Asker) -> bool {
     let state = &snapshot.state;
     let has_leftover = plan.target.as_ref().is_some_and(|target| snapshot.facts.has_leftover(&target.path));
     let journal = journal::noted(plan, state, direction, asker, Stamp::default());
@@ -86,7 +91,6 @@ pub fn is_settled(plan: &Plan, snapshot: &Snapshot, direction: Direction, asker:
         && !has_leftover
         && journal == state.journal
         && journal::unkept(plan, state, &journal).is_empty()
-        && Garbage::of(&state.journal, snapshot, plan).is_empty()
 }
 
 /// Says what the writer would refuse, without writing.

@@ -166,7 +166,10 @@ impl Args {
         self.begin_log();
         let sandbox = if self.sandbox { Some(Sandbox::make()?) } else { None };
         let standalone = self.standalone || self.sandbox;
-        let client = if standalone { None } else { Some(cluster::connect(self.kubeconfig.as_deref(), None).await?) };
+        // each thread has connections of its own: who waits for a disk must not hold up who reports
+        let connect = || cluster::connect(self.kubeconfig.as_deref(), None);
+        let clients = if standalone { None } else { Some((connect().await?, connect().await?)) };
+        let (client, reporting) = clients.unzip();
         let shutdown = shutdown()?;
         let (report, told) = watch::channel(Report::pending(now()));
         let (turned, last_turn) = watch::channel(Instant::now());
@@ -189,7 +192,7 @@ impl Args {
             Some(sandbox) => sandbox.settings(&bound),
             None => self.wanted.add_to(self.host.settings()),
         };
-        let reporter = client.clone().map(|client| tokio::spawn(Reporter::new(client, &node).follow(told)));
+        let reporter = reporting.map(|client| tokio::spawn(Reporter::new(client, &node).follow(told)));
         let ended = on_its_own_thread(Agent::new(settings, options, client, report, turned), shutdown).await;
         if let Some(reporter) = reporter {
             // the last word is told too, if the API takes it

@@ -118,6 +118,12 @@ impl Trial {
         Self { nudged: true, ..Self::new(expected, self.limits, self.failed_container) }
     }
 
+    /// The proof was taken: what comes after it is judged anew.
+    pub fn confirmed(&mut self) {
+        self.before.get_or_insert_default().append(&mut self.ended);
+        (self.asked, self.words, self.last) = (Duration::ZERO, None, None);
+    }
+
     /// Judges what is seen now. `healthy`: what the scheduler's own endpoint says, where it was asked.
     pub fn judge(&mut self, sight: &Sight, healthy: Option<bool>, now: Duration) -> Verdict {
         self.count(sight, now);
@@ -216,9 +222,6 @@ impl Trial {
         self.ready = Some((id.to_owned(), since));
         let until = since + self.limits.settle;
         if now >= until {
-            // what comes after a proof is judged anew
-            self.before.get_or_insert_default().append(&mut self.ended);
-            (self.asked, self.words, self.last) = (Duration::ZERO, None, None);
             return Verdict::Proven(id.to_owned());
         }
         Verdict::Wait("the scheduler is ready; waiting whether it stays so".to_owned(), until)
@@ -239,7 +242,10 @@ impl Trial {
     }
 
     fn judge_unnoticed(&mut self, why: &str, now: Duration) -> Verdict {
-        if !self.nudged && self.unnoticed >= UNNOTICED && self.expected.revision.is_some() {
+        if self.nudged || self.expected.revision.is_none() {
+            return self.judge_time(why, now);
+        }
+        if self.unnoticed >= UNNOTICED {
             return Verdict::Nudge;
         }
         self.judge_time(why, now).no_later_than(now + UNNOTICED.saturating_sub(self.unnoticed))

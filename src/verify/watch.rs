@@ -6,6 +6,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::api::Pod;
 use crate::cluster::{ANSWER_TIMEOUT, answer, told};
@@ -50,17 +51,21 @@ impl PodWatch {
             let mut events = watcher::watcher(pods, config).default_backoff().boxed();
             let mut listed = None;
             // the first answer is waited for, but not for ever
-            let mut first = tokio::time::timeout(ANSWER_TIMEOUT, events.next()).await.unwrap_or_else(|_| {
-                sender.send_replace(Known::Away(format!("no answer in {} s", ANSWER_TIMEOUT.as_secs())));
-                None
-            });
+            let deadline = Instant::now() + ANSWER_TIMEOUT;
+            let mut is_answered = false;
             loop {
-                let Some(event) = (match first.take() {
-                    Some(event) => Some(event),
-                    None => events.next().await,
-                }) else {
-                    return;
+                let event = if is_answered {
+                    events.next().await
+                } else if let Ok(event) = tokio::time::timeout_at(deadline, events.next()).await {
+                    event
+                } else {
+                    sender.send_replace(Known::Away(format!("no answer in {} s", ANSWER_TIMEOUT.as_secs())));
+                    is_answered = true;
+                    continue;
                 };
+                let Some(event) = event else { return };
+                // that a list begins is no answer
+                is_answered |= !matches!(event, Ok(Event::Init));
                 let news = match event {
                     Ok(Event::Init) => {
                         listed = None;
