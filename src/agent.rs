@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::finding::{Finding, Level};
 use crate::journal::{Asker, Journal};
-use crate::observe::Snapshot;
+use crate::observe::{Marks, Snapshot};
 use crate::phase::{self, Course, Phase, Standing, Subject};
 use crate::plan::{Direction, Plan};
 use crate::report::{Counts, Report};
@@ -100,6 +100,8 @@ pub struct Agent {
     in_vain: Option<Digest>,
     /// What the last look found
     snapshot: Option<Snapshot>,
+    /// Marks of all that, from before the look
+    marks: Option<Marks>,
 }
 
 /// A client that can be shown.
@@ -156,6 +158,7 @@ impl Agent {
             unwatched: None,
             in_vain: None,
             snapshot: None,
+            marks: None,
         }
     }
 
@@ -165,7 +168,7 @@ impl Agent {
         loop {
             let after = self.turn().await;
             self.turned.send_replace(Instant::now());
-            let deadline = Instant::now() + after;
+            let mut deadline = Instant::now() + after;
             loop {
                 tokio::select! {
                     biased;
@@ -175,7 +178,13 @@ impl Agent {
                         break;
                     },
                     () = pod_changed(&mut self.pod) => break,
-                    () = tokio::time::sleep_until(deadline) => break,
+                    () = tokio::time::sleep_until(deadline) => {
+                        if self.report.borrow().standing.phase != Phase::Ready || self.has_changed() {
+                            break;
+                        }
+                        self.turned.send_replace(Instant::now());
+                        deadline = Instant::now() + after;
+                    }
                 }
             }
         }
@@ -185,6 +194,7 @@ impl Agent {
     async fn turn(&mut self) -> Duration {
         self.counts.turns += 1;
         for _ in 0..MAX_STEPS {
+            let marks = self.marks_now();
             let seen = match self.look() {
                 Ok(seen) => seen,
                 Err(finding) => {
@@ -192,6 +202,8 @@ impl Agent {
                     return RETRY;
                 }
             };
+            // marks of other files than the look has read say nothing about it
+            self.marks = marks.filter(|_| self.snapshot.as_ref() == Some(&seen.snapshot));
             self.snapshot = Some(seen.snapshot.clone());
             if self.watch_over(&seen) {
                 // what happened between the look and the watch nobody tells
@@ -199,10 +211,28 @@ impl Agent {
             }
             if let Some(rest) = self.step(&seen).await {
                 self.say(Some(&seen), rest.standing);
+                self.mark(&seen);
                 return rest.after.clamp(MIN_REST, self.options.resync.max(MIN_REST));
             }
         }
         HEALTH_INTERVAL
+    }
+
+    /// Takes marks, and looks once more: only what was the same before and after them do they stand for.
+    fn mark(&mut self, seen: &Seen) {
+        if self.marks.is_none() && self.report.borrow().standing.phase == Phase::Ready {
+            let marks = self.marks_now();
+            self.marks = marks.filter(|_| self.look().is_ok_and(|again| again.snapshot == seen.snapshot));
+        }
+    }
+
+    fn marks_now(&self) -> Option<Marks> {
+        Marks::of(&self.settings, self.snapshot.as_ref()?)
+    }
+
+    /// Whether anything may have changed that a look would see; to be asked when nothing has told so.
+    fn has_changed(&self) -> bool {
+        self.marks.is_none() || self.marks != self.marks_now()
     }
 
     /// One step; none if there is more to do.

@@ -2,6 +2,7 @@
 
 mod host;
 mod manifests;
+mod marks;
 mod sources;
 mod state;
 
@@ -11,6 +12,7 @@ use std::path::Path;
 
 pub use host::HostRoot;
 pub use manifests::ManifestFile;
+pub use marks::Marks;
 pub use sources::Source;
 pub use state::State;
 
