@@ -24,6 +24,11 @@ golden-update:
     git --no-pager diff --stat -- tests/golden docs
     git --no-pager diff -- tests/golden docs
 
+# the whole agent against an API that fails at random, with the laws checked after each step (one walk: just walk 0 SEED)
+walk steps="100000" seed="":
+    SCHEDPATCH_WALK_STEPS={{ steps }} {{ if seed == "" { "" } else { "SCHEDPATCH_WALK_SEED=" + seed } }} \
+        cargo test --locked --test agent walk -- --nocapture
+
 # many damaged manifests (more with: just fuzz 5000000 SEED), and a sample judged by the kubelet's own reader
 fuzz inputs="1000000" seed="0" sample="10000":
     hack/fuzz {{ inputs }} {{ seed }} {{ sample }}

@@ -4,29 +4,35 @@
 //! It reads and writes files itself, which may take long: whoever must be answered meanwhile runs on another thread.
 
 mod act;
+mod brake;
 mod drift;
 mod judge;
+mod options;
+mod others;
+mod telling;
+mod watching;
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use kube::Client;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::finding::{Finding, Level};
-use crate::journal::{Asker, Journal};
+use crate::journal::{Asker, Commit, Journal};
 use crate::observe::{Marks, Snapshot};
-use crate::phase::{self, Course, Phase, Standing, Subject};
+use crate::phase::{self, Course, Fault, Phase, Standing, Subject};
 use crate::plan::{Direction, Plan};
-use crate::report::{Counts, Report};
+use crate::report::{Counts, Notice, Report};
 use crate::revision::Digest;
 use crate::settings::Settings;
-use crate::stamp::Stamp;
-use crate::verify::{Failure, Health, Limits, PodWatch, Trial};
-use crate::wake::{Wakes, is_of_no_account};
+use crate::verify::{Cause, Failure, Health, PodWatch, Trial};
+use crate::wake::Wakes;
+use brake::Brake;
 use drift::Drifts;
+use options::{ClientHandle, DoorHandle};
+pub use options::{Options, Outside, Proof, Rollout, SchedulerAt};
+use others::Others;
+use watching::KnownFiles;
 
 /// What could not be written is tried again after this.
 const RETRY: Duration = Duration::from_secs(30);
@@ -37,64 +43,36 @@ const MIN_REST: Duration = Duration::from_millis(100);
 /// One turn takes a few steps (apply, look, verify); one that takes more goes on in the next.
 const MAX_STEPS: usize = 6;
 
-/// Whose word is proof.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
-    /// The mirror pod's
-    MirrorPod,
-    /// Nobody's
-    None,
-}
-
-/// How changes go over the cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rollout {
-    /// Only where there is one control-plane node
-    SingleNode,
-    /// On every node as it pleases: all schedulers may restart at once
-    UnsafeParallel,
-}
-
-/// How the agent goes about it.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Name of this node
-    pub node: String,
-    /// Whose word is proof
-    pub proof: Proof,
-    /// How long is long
-    pub limits: Limits,
-    /// The slow timer
-    pub resync: Duration,
-    /// How changes go over the cluster
-    pub rollout: Rollout,
-    /// How long to wait for another writer
-    pub lock_timeout: Duration,
-    /// The time of the day, only to tell it
-    pub clock: fn() -> Stamp,
-}
-
 /// The agent.
 #[derive(Debug)]
 pub struct Agent {
     settings: Settings,
     options: Options,
     client: Option<ClientHandle>,
+    scheduler: SchedulerAt,
+    door: DoorHandle,
     report: watch::Sender<Report>,
     turned: watch::Sender<Instant>,
     began: Instant,
     wakes: Wakes,
     pod: Option<(String, PodWatch)>,
     health: Option<(String, Health)>,
+    /// Whether a commit that is not proven may be in place
+    is_pending: bool,
     /// The trial of a text
     trial: Option<(Digest, Trial)>,
     /// What failed and was taken back in this life
     failure: Option<Failure>,
+    /// An original that does not run without our edit either
+    failing_original: Option<FailingOriginal>,
     committed: Option<Duration>,
+    brake: Brake,
     drifts: Drifts,
+    others: Others,
     counts: Counts,
-    /// The target's text as it was seen or written last
-    known_text: Option<(PathBuf, Digest)>,
+    notices: Vec<Notice>,
+    /// Files as they were seen or written last
+    known_files: KnownFiles,
     unwatched: Option<String>,
     /// The text beside which something of ours could not be removed: no reason to try it all the time
     in_vain: Option<Digest>,
@@ -104,14 +82,13 @@ pub struct Agent {
     marks: Option<Marks>,
 }
 
-/// A client that can be shown.
-#[derive(Clone)]
-struct ClientHandle(Client);
-
-impl std::fmt::Debug for ClientHandle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Client")
-    }
+/// An original that failed after a revision did.
+#[derive(Debug)]
+struct FailingOriginal {
+    text: Digest,
+    /// The revision that waits for it to run
+    waiting: String,
+    reason: String,
 }
 
 /// What one look found.
@@ -122,6 +99,8 @@ struct Seen {
     settled: bool,
     /// The same, but for what could be removed
     is_noted: bool,
+    /// Whether the sources were read too
+    is_whole: bool,
 }
 
 /// Where a turn ends: what to say, and when to look again.
@@ -135,26 +114,34 @@ impl Agent {
     pub fn new(
         settings: Settings,
         options: Options,
-        client: Option<Client>,
+        outside: Outside,
         report: watch::Sender<Report>,
         turned: watch::Sender<Instant>,
     ) -> Self {
+        let Outside { client, wakes, door, scheduler } = outside;
         Self {
             settings,
             options,
             client: client.map(ClientHandle),
+            scheduler,
+            door: DoorHandle(door),
             report,
             turned,
             began: Instant::now(),
-            wakes: Wakes::default(),
+            wakes,
             pod: None,
             health: None,
+            is_pending: true,
             trial: None,
             failure: None,
+            failing_original: None,
             committed: None,
+            brake: Brake::default(),
             drifts: Drifts::default(),
+            others: Others::default(),
             counts: Counts::default(),
-            known_text: None,
+            notices: Vec::new(),
+            known_files: KnownFiles::default(),
             unwatched: None,
             in_vain: None,
             snapshot: None,
@@ -166,7 +153,12 @@ impl Agent {
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), Finding> {
         tokio::pin!(shutdown);
         loop {
-            let after = self.turn().await;
+            // a turn waits only for answers, and between two answers everything is whole: it may be left at any of them
+            let after = tokio::select! {
+                biased;
+                () = &mut shutdown => return self.leave(),
+                after = self.turn() => after,
+            };
             self.turned.send_replace(Instant::now());
             let mut deadline = Instant::now() + after;
             loop {
@@ -194,8 +186,11 @@ impl Agent {
     async fn turn(&mut self) -> Duration {
         self.counts.turns += 1;
         for _ in 0..MAX_STEPS {
+            if self.is_pending && self.judge_pending().await {
+                continue;
+            }
             let marks = self.marks_now();
-            let seen = match self.look() {
+            let seen = match self.look().await {
                 Ok(seen) => seen,
                 Err(finding) => {
                     self.say(None, Standing::blocked(&finding));
@@ -205,10 +200,12 @@ impl Agent {
             // marks of other files than the look has read say nothing about it
             self.marks = marks.filter(|_| self.snapshot.as_ref() == Some(&seen.snapshot));
             self.snapshot = Some(seen.snapshot.clone());
+            self.is_pending = self.is_in_the_middle(&seen);
             if self.watch_over(&seen) {
-                // what happened between the look and the watch nobody tells
+                // changes before the watch existed raised no event, so look again
                 continue;
             }
+            self.note_others(&seen);
             if let Some(rest) = self.step(&seen).await {
                 self.say(Some(&seen), rest.standing);
                 self.mark(&seen);
@@ -218,21 +215,12 @@ impl Agent {
         HEALTH_INTERVAL
     }
 
-    /// Takes marks, and looks once more: only what was the same before and after them do they stand for.
-    fn mark(&mut self, seen: &Seen) {
-        if self.marks.is_none() && self.report.borrow().standing.phase == Phase::Ready {
-            let marks = self.marks_now();
-            self.marks = marks.filter(|_| self.look().is_ok_and(|again| again.snapshot == seen.snapshot));
-        }
-    }
-
-    fn marks_now(&self) -> Option<Marks> {
-        Marks::of(&self.settings, self.snapshot.as_ref()?)
-    }
-
-    /// Whether anything may have changed that a look would see; to be asked when nothing has told so.
-    fn has_changed(&self) -> bool {
-        self.marks.is_none() || self.marks != self.marks_now()
+    /// Judges a commit that is not proven yet by the host alone, before the sources are read: whatever is wrong with them must
+    /// not keep a broken scheduler in place. Says whether something was done.
+    async fn judge_pending(&mut self) -> bool {
+        let Ok(seen) = self.look_at_host() else { return false };
+        let rest = Rest { standing: self.report.borrow().standing.clone(), after: self.options.resync };
+        self.besides(&seen, rest).await.is_none()
     }
 
     /// One step; none if there is more to do.
@@ -244,22 +232,26 @@ impl Agent {
                 self.besides(seen, rest).await
             }
             Course::Apply(change) => {
+                if let Some(reason) = self.must_wait_for_original(seen) {
+                    return self.verify(seen, &Subject::Original { reason }, None).await;
+                }
                 let rest = self.change(seen, change).await?;
                 self.besides(seen, rest).await
             }
-            Course::RollBack(reason) => {
-                let failure = Failure { reason: "FailedBefore", message: reason, container: None };
-                self.roll_back(seen, failure)
+            Course::RollBack(Fault { reason, .. }) => {
+                self.roll_back(seen, Failure { cause: Cause::Before, message: reason, container: None })
             }
             Course::Verify => {
-                let was_proven = was_proven(seen);
-                self.verify(seen, &Subject::Wanted { was_proven }, None).await
+                let subject =
+                    Subject::Wanted { was_proven: was_proven(seen), waits_for_image: self.waits_for_image(seen) };
+                self.verify(seen, &subject, None).await
             }
-            Course::VerifyLastGood(reason) => {
+            Course::VerifyLastGood(failed) => {
                 // of the original, and of what others made of ours, the journal takes no note
-                let is_current = text_of(seen).is_some_and(|text| seen.journal.is_current(text));
-                let was_proven = !is_current || was_proven(seen);
-                self.verify(seen, &Subject::LastGood { reason, was_proven }, None).await
+                let was_proven = !is_current(seen) || was_proven(seen);
+                let may_clear = self.may_clear(seen, &failed);
+                let never_ran = self.is_in_the_middle(seen) && !has_run(seen);
+                self.verify(seen, &Subject::LastGood { failed, was_proven, may_clear, never_ran }, None).await
             }
         }
     }
@@ -270,83 +262,47 @@ impl Agent {
         if !self.is_in_the_middle(seen) {
             return Some(rest);
         }
-        let ours = seen.plan.target.as_ref().and_then(|target| target.ours());
-        let is_good = seen.journal.last_good.as_ref().map(|good| &good.revision) == ours.map(|ours| &ours.revision);
-        let subject = if is_good {
-            let reason = "a revision failed, and what ran before is not proven again yet".to_owned();
-            Subject::LastGood { reason, was_proven: false }
-        } else {
-            Subject::Wanted { was_proven: false }
+        let subject = match seen.journal.bad.iter().max_by_key(|(_, bad)| bad.since) {
+            // what was proven before is in place again, after another revision failed
+            Some((revision, bad)) if has_run(seen) => {
+                let failed = Fault { revision: revision.clone(), reason: bad.reason.clone() };
+                Subject::LastGood { failed, was_proven: false, may_clear: false, never_ran: false }
+            }
+            _ => Subject::Wanted { was_proven: false, waits_for_image: self.waits_for_image(seen) },
         };
         self.verify(seen, &subject, Some(rest)).await
     }
 
-    /// Whether a commit of ours stands that is to be proven and is not yet.
+    fn waits_for_image(&self, seen: &Seen) -> bool {
+        self.settings.wishes.image.is_none() || has_run(seen)
+    }
+
+    /// Whether a commit of ours is in place that is to be proven and is not yet; others may have edited its text since.
     fn is_in_the_middle(&self, seen: &Seen) -> bool {
-        let is_current = text_of(seen).is_some_and(|text| seen.journal.is_current(text));
-        self.asks() && is_current && !was_proven(seen) && seen.journal.hold.is_none()
+        let Journal { current, last_good, hold, .. } = &seen.journal;
+        let ours = seen.plan.target.as_ref().and_then(|target| target.ours()).map(|ours| ours.generation);
+        let is = |commit: &Option<Commit>| ours.is_some() && commit.as_ref().map(|commit| commit.generation) == ours;
+        let is_unproven = if is_current(seen) { !was_proven(seen) } else { is(current) && !is(last_good) };
+        self.asks() && is_unproven && hold.is_none()
     }
 
-    /// Keeps the watches where they are needed; says whether there are new ones.
-    fn watch_over(&mut self, seen: &Seen) -> bool {
-        let root = &self.settings.host_root;
-        let on_host = |path: &str| root.join(path.trim_start_matches('/'));
-        let above = |path: &str| path.rsplit_once('/').map(|(dir, _)| on_host(dir));
-        let bases = seen.snapshot.bases.keys().filter_map(|path| above(path));
-        let target = seen.plan.target.as_ref();
-        let manifests = seen.snapshot.facts.manifest_dirs().map(on_host).filter(|dir| dir.is_dir());
-        // the directory of our target may be gone for a while: then what it will be made in is watched
-        let of_target = seen.journal.target.as_deref().and_then(above);
-        let of_target = of_target.iter().flat_map(|dir| dir.ancestors()).find(|dir| dir.is_dir()).map(PathBuf::from);
-        let dirs: BTreeSet<PathBuf> =
-            self.settings.sources.iter().cloned().chain(bases).chain(manifests).chain(of_target).collect();
-        self.known_text = target.map(|target| (on_host(&target.path), target.digest));
-        let (is_new, trouble) = self.wakes.keep(&dirs);
-        if let Some(why) = trouble.as_ref().filter(|why| self.unwatched.as_ref() != Some(why)) {
-            let every = self.options.resync.as_secs();
-            tracing::warn!("not everything can be watched, so it is looked at every {every} s: {why}");
-        }
-        self.unwatched = trouble;
-        is_new
+    /// Whether the failure of what is in place would show that the revision is not at fault: it is the original, and was not
+    /// seen to run since the revision failed.
+    fn may_clear(&self, seen: &Seen, failed: &Fault) -> bool {
+        let is_original = seen.plan.target.as_ref().is_some_and(|target| target.ours().is_none());
+        let is_bound = seen.journal.bad.get(&failed.revision).is_some_and(|bad| bad.original.is_some());
+        let has_run =
+            self.trial.as_ref().is_some_and(|(text, trial)| Some(*text) == text_of(seen) && trial.is_confirmed());
+        is_original && !has_run && (is_bound || self.failure.is_some())
     }
 
-    /// Whether somebody else did this.
-    fn is_news(&self, paths: &BTreeSet<PathBuf>) -> bool {
-        let is_known = |path: &PathBuf| {
-            let text = self.known_text.as_ref().filter(|(known, _)| known == path).map(|(_, digest)| *digest);
-            text.is_some() && text == std::fs::read(path).ok().map(|bytes| Digest::of_bytes(&bytes))
-        };
-        !paths.iter().all(|path| is_of_no_account(path) || is_known(path))
-    }
-
-    /// Tells where this node is, if that is news.
-    fn say(&mut self, seen: Option<&Seen>, standing: Standing) {
-        let before = self.report.borrow().clone();
-        let is_news = (before.standing.phase, &before.standing.reason) != (standing.phase, &standing.reason)
-            || before.standing.message != standing.message && standing.phase != Phase::Verifying;
-        let since = if before.standing.phase == standing.phase { before.since } else { (self.options.clock)() };
-        let mut report = Report { standing, since, counts: self.counts.clone(), ..before };
-        if let Some(Seen { plan, journal, .. }) = seen {
-            let target = plan.target.as_ref();
-            let ours = target.and_then(|target| target.ours());
-            let proven = seen.is_some_and(was_proven);
-            report.digest = plan.digest.or(report.digest);
-            // other sources may come to the same revision, and are then proven with it
-            report.verified_digest = if report.standing.phase == Phase::Ready {
-                plan.digest
-            } else {
-                journal.last_good.as_ref().filter(|_| proven).and_then(|good| good.digest)
-            };
-            report.revision = ours.map(|ours| ours.revision.clone());
-            report.generation = ours.map(|ours| ours.generation);
-            report.platform = plan.platform;
-            report.scheduler_version = plan.scheduler.as_ref().map(|known| known.text.clone());
-            report.extenders.clone_from(&plan.extenders);
-        }
-        if is_news {
-            report.log();
-        }
-        self.report.send_replace(report);
+    /// Why what is wanted waits for the original: it was tried, and then the original failed as well.
+    fn must_wait_for_original(&mut self, seen: &Seen) -> Option<String> {
+        let failing = self.failing_original.take()?;
+        let is_same = text_of(seen) == Some(failing.text) && seen.plan.revision.as_ref() == Some(&failing.waiting);
+        let reason = failing.reason.clone();
+        self.failing_original = Some(failing).filter(|_| is_same);
+        is_same.then_some(reason)
     }
 
     fn now(&self) -> Duration {
@@ -356,7 +312,7 @@ impl Agent {
     /// Out of the middle nothing changes; in the middle what ran before comes back, so that whoever comes next finds a node
     /// that schedules.
     fn leave(mut self) -> Result<(), Finding> {
-        let seen = self.look()?;
+        let seen = self.look_at_host()?;
         if !self.is_in_the_middle(&seen) {
             tracing::info!("stopping; what is applied stays");
             return Ok(());
@@ -373,9 +329,9 @@ impl Agent {
 
 /// Waits for news of the pod; for ever where nobody follows one.
 async fn pod_changed(pod: &mut Option<(String, PodWatch)>) {
-    let Some((_, pod)) = pod else { return std::future::pending().await };
-    if pod.known.changed().await.is_err() {
-        std::future::pending::<()>().await;
+    match pod {
+        Some((_, pod)) => pod.changed().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -384,7 +340,18 @@ fn text_of(seen: &Seen) -> Option<Digest> {
     seen.plan.target.as_ref().map(|target| target.digest)
 }
 
+/// Whether the text in place is exactly what we committed last.
+fn is_current(seen: &Seen) -> bool {
+    text_of(seen).is_some_and(|text| seen.journal.is_current(text))
+}
+
 /// Whether the very text that stands was proven to run.
 fn was_proven(seen: &Seen) -> bool {
-    seen.journal.is_proven() && text_of(seen).is_some_and(|text| seen.journal.is_current(text))
+    seen.journal.is_proven() && is_current(seen)
+}
+
+/// Whether the revision that is in place was proven to run, in this text or in another.
+fn has_run(seen: &Seen) -> bool {
+    let ours = seen.plan.target.as_ref().and_then(|target| target.ours());
+    ours.is_some_and(|ours| seen.journal.has_proven(&ours.revision))
 }

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
+use serde::Deserialize;
 
 use crate::finding::Finding;
 
@@ -61,6 +62,38 @@ pub(crate) fn told(error: &(dyn std::error::Error + 'static)) -> String {
             None => return deepest.to_string().replace('\n', " "),
         }
     }
+}
+
+/// Of a node only whether its kubelet reports.
+#[derive(Debug, Deserialize)]
+struct NodeList {
+    items: Vec<NodeItem>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NodeItem {
+    status: Option<NodeStatus>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NodeStatus {
+    conditions: Option<Vec<Condition>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+/// Whether the kubelet of a node reports that it is well. The API turns the condition to Unknown when it does not hear of it.
+pub async fn has_kubelet(client: &Client, node: &str) -> Result<bool, String> {
+    let request = ListParams::default().fields(&format!("metadata.name={node}"));
+    let request = kube::core::Request::new("/api/v1/nodes").list(&request).map_err(|error| error.to_string())?;
+    let nodes: NodeList = answer(client.request(request)).await?;
+    let conditions = nodes.items.into_iter().filter_map(|node| node.status?.conditions).flatten();
+    Ok(conditions.into_iter().any(|condition| condition.kind == "Ready" && condition.status == "True"))
 }
 
 /// Names of the control-plane nodes.

@@ -17,6 +17,10 @@ const KEPT_REVISIONS: usize = 3;
 
 /// The journal's file in our directory.
 pub(crate) const STATE_FILE: &str = "state.json";
+/// The lock's file, with a line about who had it last.
+pub(crate) const LOCK_FILE: &str = "lock";
+/// What somebody else wrote into the target in the instant of a commit.
+pub(crate) const OVERWRITTEN_FILE: &str = "overwritten.yaml";
 /// Where a journal goes that cannot be read.
 pub(crate) const DAMAGED_FILE: &str = "state.json.damaged";
 /// The target's texts that lead back, each under its digest.
@@ -134,6 +138,17 @@ pub struct Bad {
     pub reason: String,
     /// When it failed
     pub since: Stamp,
+    /// The target without our edit that it failed with, where the revision had run with another one before: the mark holds
+    /// only for this original
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub original: Option<Digest>,
+}
+
+impl Bad {
+    /// Whether the mark holds for a target whose text without our edit is this.
+    pub fn holds_for(&self, original: Digest) -> bool {
+        self.original.is_none_or(|own| own == original)
+    }
 }
 
 /// Who asks for a pass, and so what it means for the journal.
@@ -149,6 +164,8 @@ pub enum Asker {
         revision: String,
         /// Why
         reason: String,
+        /// The target without our edit, where the revision was proven with another one before
+        original: Option<Digest>,
     },
 }
 
@@ -285,6 +302,18 @@ impl Journal {
     pub fn is_proven(&self) -> bool {
         let good = self.last_good.as_ref().map(|commit| commit.text);
         good.is_some() && good == self.current.as_ref().map(|commit| commit.text)
+    }
+
+    /// The journal without the marks that do not hold for this original.
+    #[must_use]
+    pub fn with_marks_for(mut self, original: Digest) -> Self {
+        self.bad.retain(|_, bad| bad.holds_for(original));
+        self
+    }
+
+    /// Whether this revision is the one that was last proven to run.
+    pub fn has_proven(&self, revision: &str) -> bool {
+        self.last_good.as_ref().is_some_and(|good| good.revision == revision)
     }
 
     /// The texts that must be kept: those that lead back. What stands is in the target itself.

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use crate::finding::Finding;
-use crate::journal::Journal;
+use crate::journal::{Bad, Journal};
 use crate::plan::Plan;
-use crate::verify::{Failure, Verdict};
+use crate::verify::{Cause, Failure, Verdict};
 
 /// Where this node is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -119,9 +119,24 @@ pub enum Course {
     /// Prove what stands, which is what is wanted
     Verify,
     /// What is wanted failed here before: prove what stands instead
-    VerifyLastGood(String),
+    VerifyLastGood(Fault),
     /// What stands failed here before, and nobody came to take it back
-    RollBack(String),
+    RollBack(Fault),
+}
+
+/// A revision that failed here, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The revision
+    pub revision: String,
+    /// In words
+    pub reason: String,
+}
+
+impl Fault {
+    fn of(revision: &str, bad: &Bad) -> Self {
+        Self { revision: revision.to_owned(), reason: bad.reason.clone() }
+    }
 }
 
 /// What writing means.
@@ -149,11 +164,12 @@ pub fn course(plan: &Plan, journal: &Journal, settled: bool) -> Course {
             }
         });
     }
-    let failed = stands.and_then(|ours| journal.bad.get(&ours.revision)).map(|bad| bad.reason.clone());
+    let fault = |revision: &String| journal.bad.get(revision).map(|bad| Fault::of(revision, bad));
+    let failed = stands.and_then(|ours| fault(&ours.revision));
     if let Some(error) = plan.findings.iter().find(|_| plan.has_errors()) {
-        return match (failed, plan.revision.as_ref().and_then(|wanted| journal.bad.get(wanted))) {
-            (Some(reason), _) => Course::RollBack(reason),
-            (None, Some(bad)) => Course::VerifyLastGood(bad.reason.clone()),
+        return match (failed, plan.revision.as_ref().and_then(fault)) {
+            (Some(failed), _) => Course::RollBack(failed),
+            (None, Some(failed)) => Course::VerifyLastGood(failed),
             (None, None) => Course::Stay(Standing::blocked(error)),
         };
     }
@@ -183,70 +199,145 @@ pub enum Next {
     Nudge,
     /// Take it back
     RollBack(Failure),
+    /// The original fails as well, so the revision is not at fault: remove its mark
+    Forgive(Failure),
+    /// The original runs again: apply what waited for it
+    Resume,
 }
 
-/// What was being proven.
+/// What is being proven.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// What is wanted; whether this very text was proven before
+    /// What is wanted
     Wanted {
         /// Whether this very text was proven before
         was_proven: bool,
+        /// Whether an image that cannot be pulled is waited for: it is not ours, or this revision ran with it before
+        waits_for_image: bool,
     },
     /// What runs instead of a revision that failed
     LastGood {
-        /// Why it failed
-        reason: String,
+        /// What failed
+        failed: Fault,
         /// Whether this very text was proven before, or needs no proof in the journal
         was_proven: bool,
+        /// Whether it is the original, and was not seen to run since the revision failed: then its failure clears the revision
+        may_clear: bool,
+        /// Whether it is yet another revision, which was not proven either: then its failure takes it back
+        never_ran: bool,
+    },
+    /// The original, which failed as well; what is wanted waits until it runs
+    Original {
+        /// How it failed
+        reason: String,
     },
 }
 
 impl Subject {
     /// Whether this very text was proven before.
     pub fn was_proven(&self) -> bool {
-        let (Self::Wanted { was_proven } | Self::LastGood { was_proven, .. }) = self;
-        *was_proven
+        match self {
+            Self::Wanted { was_proven, .. } | Self::LastGood { was_proven, .. } => *was_proven,
+            Self::Original { .. } => true,
+        }
+    }
+
+    /// Whether a verdict about it may act on the host, so that the API must be asked for each.
+    pub fn is_on_trial(&self) -> bool {
+        match self {
+            Self::Wanted { was_proven, .. } => !was_proven,
+            Self::LastGood { was_proven, may_clear, never_ran, .. } => !was_proven || *may_clear || *never_ran,
+            Self::Original { .. } => true,
+        }
     }
 }
 
 /// Decides by a verdict.
 pub fn judged(verdict: &Verdict, subject: &Subject) -> Next {
-    let standing = |phase, reason: &str, message: &str| Standing::new(phase, reason, message);
-    match (subject, verdict) {
-        (Subject::Wanted { was_proven }, Verdict::Proven(_)) => {
-            let ready = standing(Phase::Ready, "Proven", "the running scheduler carries this revision");
-            if *was_proven { Next::Say(ready) } else { Next::Prove }
+    match subject {
+        Subject::Wanted { was_proven, waits_for_image } => judged_wanted(verdict, *was_proven, *waits_for_image),
+        Subject::LastGood { never_ran: true, .. } if let Verdict::Failed(failure) = verdict => {
+            Next::RollBack(failure.clone())
         }
-        (Subject::LastGood { reason, was_proven }, Verdict::Proven(_)) => {
-            let back = standing(Phase::RolledBack, "RevisionFailed", reason);
-            if *was_proven { Next::Say(back) } else { Next::Prove }
+        Subject::LastGood { failed, was_proven, may_clear, .. } => {
+            judged_last_good(verdict, failed, *was_proven, *may_clear)
         }
-        (Subject::Wanted { was_proven: false }, Verdict::Failed(failure)) => Next::RollBack(failure.clone()),
-        (Subject::Wanted { was_proven: true }, Verdict::Failed(failure)) => {
-            let message = format!("this revision was proven and does not run any more: {}", failure.message);
-            Next::Say(standing(Phase::Degraded, failure.reason, &message))
-        }
-        (Subject::LastGood { reason, .. }, Verdict::Failed(failure)) => {
-            let message =
-                format!("what ran before does not run again: {}; the revision failed: {reason}", failure.message);
-            Next::Say(standing(Phase::Degraded, failure.reason, &message))
-        }
-        // who committed what was proven once more would restart a scheduler that may well run
-        (Subject::Wanted { was_proven: true } | Subject::LastGood { was_proven: true, .. }, Verdict::Nudge) => {
-            let message = "this revision was proven, and the kubelet shows no pod of it any more";
-            Next::Say(standing(Phase::Degraded, "NotShown", message))
-        }
-        (_, Verdict::Nudge) => Next::Nudge,
-        (Subject::Wanted { .. }, Verdict::Wait(why, _)) => Next::Say(standing(Phase::Verifying, "NotYetProven", why)),
-        (Subject::LastGood { .. }, Verdict::Wait(why, _)) => Next::Say(standing(Phase::Verifying, "RollingBack", why)),
-        (Subject::Wanted { was_proven }, Verdict::Unknown(why)) => {
-            let unknown = standing(Phase::Unknown, "NobodyToAsk", why);
-            Next::Say(Standing { was_proven: *was_proven, ..unknown })
-        }
-        (_, Verdict::Dead(why)) => Next::Say(standing(Phase::Unknown, "SchedulerDead", why)),
-        (Subject::LastGood { .. }, Verdict::Unknown(why)) => Next::Say(standing(Phase::Unknown, "RollingBack", why)),
+        Subject::Original { reason } => judged_original(verdict, reason),
     }
+}
+
+fn judged_wanted(verdict: &Verdict, was_proven: bool, waits_for_image: bool) -> Next {
+    let say = |phase, reason: &str, message: &str| Next::Say(Standing::new(phase, reason, message));
+    match verdict {
+        Verdict::Proven(_) if was_proven => say(Phase::Ready, "Proven", "the running scheduler carries this revision"),
+        Verdict::Proven(_) => Next::Prove,
+        Verdict::Failed(failure) if was_proven => {
+            let message = format!("this revision was proven and does not run any more: {}", failure.message);
+            say(Phase::Degraded, failure.cause.reason(), &message)
+        }
+        // our edit has nothing to do with it, and without our edit the image would be missing too
+        Verdict::Failed(failure) if waits_for_image && failure.cause == Cause::NotPulled => {
+            let message = format!("waiting for the scheduler's image: {}", failure.message);
+            say(Phase::Degraded, failure.cause.reason(), &message)
+        }
+        Verdict::Failed(failure) => Next::RollBack(failure.clone()),
+        // committing again what was proven could restart a healthy scheduler
+        Verdict::Nudge if was_proven => not_shown(),
+        Verdict::Nudge => Next::Nudge,
+        Verdict::Wait(why, _) => say(Phase::Verifying, "NotYetProven", why),
+        Verdict::Unknown(why) => {
+            let unknown = Standing::new(Phase::Unknown, "NobodyToAsk", why);
+            Next::Say(Standing { was_proven, ..unknown })
+        }
+        Verdict::Dead(why) => say(Phase::Unknown, "SchedulerDead", why),
+    }
+}
+
+fn judged_last_good(verdict: &Verdict, failed: &Fault, was_proven: bool, may_clear: bool) -> Next {
+    let say = |phase, reason: &str, message: &str| Next::Say(Standing::new(phase, reason, message));
+    let Fault { revision, reason } = failed;
+    match verdict {
+        Verdict::Proven(_) if was_proven => {
+            let message = format!(
+                "revision {revision} failed: {reason}; the scheduler runs as before. Change the configuration, or \
+                 insist on this one with schedpatch apply --retry"
+            );
+            say(Phase::RolledBack, "RevisionFailed", &message)
+        }
+        Verdict::Proven(_) => Next::Prove,
+        Verdict::Failed(failure) if may_clear => Next::Forgive(failure.clone()),
+        Verdict::Failed(failure) => {
+            let message = format!(
+                "rollback failed: the previous configuration does not start: {}; before that, revision {revision} failed: {reason}",
+                failure.message
+            );
+            say(Phase::Degraded, failure.cause.reason(), &message)
+        }
+        Verdict::Nudge if was_proven => not_shown(),
+        Verdict::Nudge => Next::Nudge,
+        Verdict::Wait(why, _) => say(Phase::Verifying, "RollingBack", why),
+        Verdict::Unknown(why) => say(Phase::Unknown, "RollingBack", why),
+        Verdict::Dead(why) => say(Phase::Unknown, "SchedulerDead", why),
+    }
+}
+
+fn judged_original(verdict: &Verdict, reason: &str) -> Next {
+    let say = |phase, reason: &str, message: &str| Next::Say(Standing::new(phase, reason, message));
+    let message = format!(
+        "the scheduler does not start without our edit either: {reason}; repair the manifest, the configuration is \
+         applied once the scheduler runs"
+    );
+    match verdict {
+        Verdict::Proven(_) => Next::Resume,
+        Verdict::Failed(_) | Verdict::Wait(..) | Verdict::Nudge => say(Phase::Degraded, "OriginalFails", &message),
+        Verdict::Unknown(why) => say(Phase::Unknown, "NobodyToAsk", why),
+        Verdict::Dead(why) => say(Phase::Unknown, "SchedulerDead", why),
+    }
+}
+
+fn not_shown() -> Next {
+    let message = "this revision was proven, and the kubelet shows no pod of it any more";
+    Next::Say(Standing::new(Phase::Degraded, "NotShown", message))
 }
 
 /// `bad-revision` as machines like it: `BadRevision`.

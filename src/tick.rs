@@ -8,17 +8,17 @@ use std::time::Duration;
 use crate::apply::{self, ApplyError, Claim, Done, Door, Lock, Receipt, Root, Writer};
 use crate::finding::Finding;
 use crate::journal::Asker;
-use crate::observe::{self, Snapshot};
+use crate::observe::{self, Scope, Snapshot};
 use crate::plan::{self, Direction, Plan};
 use crate::revision::Digest;
 use crate::settings::Settings;
 use crate::stamp::Stamp;
 
 /// Somebody who writes in place needs a moment to finish.
-const QUIET: Duration = Duration::from_millis(100);
+pub(crate) const QUIET: Duration = Duration::from_millis(100);
 
 /// Who keeps writing for longer than this is told to a person.
-const MAX_ATTEMPTS: usize = 10;
+pub(crate) const MAX_ATTEMPTS: usize = 10;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -33,6 +33,8 @@ pub struct Order<'a> {
     pub only: Option<&'a str>,
     /// Do not write over another text of ours than this: what was decided holds for no other
     pub over: Option<Digest>,
+    /// Write only while this revision is marked bad: somebody may just have said that it shall be tried again
+    pub while_bad: Option<&'a str>,
     /// The command, for others who wait for the lock
     pub command: &'a str,
     /// How long to wait for the lock
@@ -134,6 +136,16 @@ pub fn prove(order: &Order<'_>, world: &World<'_>, text: Digest) -> Result<bool,
     apply::prove(&writer, &plan, &snapshot, text).map_err(|error| error.finding())
 }
 
+/// Removes the mark of a revision that turned out not to be at fault; `false` if there is none.
+pub fn forgive(order: &Order<'_>, world: &World<'_>, revision: &str) -> Result<bool, Finding> {
+    let root = open_root(order.settings)?;
+    let now = (world.clock)();
+    let lock = take_lock(order, world.door, &root, now, &mut |_| {})?;
+    let (snapshot, _) = look_once(order, None)?;
+    let writer = Writer { door: world.door, root: &root, lock: &lock, now };
+    apply::forgive(&writer, &snapshot.state, revision).map_err(|error| error.finding())
+}
+
 fn take_lock(
     order: &Order<'_>,
     door: &dyn Door,
@@ -170,7 +182,7 @@ fn write(
     let asked = (order.direction, &order.asker);
     let mut attempt = 1;
     loop {
-        let snapshot = observe::take_snapshot_after(order.settings, Some(&seen))?;
+        let snapshot = observe::take_snapshot_after(order.settings, scope(order.direction), Some(&seen))?;
         if snapshot != seen {
             planned = plan::make(&snapshot, order.settings, order.direction);
             seen = snapshot;
@@ -186,6 +198,7 @@ fn write(
             || is_held(order, snapshot)
             || order.only.is_some_and(|only| plan.revision.as_deref() != Some(only))
             || order.over.is_some_and(|over| stands_otherwise(plan, over))
+            || order.while_bad.is_some_and(|revision| !snapshot.state.journal.bad.contains_key(revision))
         {
             return Ok(Outcome { plan: planned, receipt: None, purged: None });
         } else {
@@ -224,12 +237,17 @@ pub fn look(order: &Order<'_>) -> Result<(Snapshot, Plan), Finding> {
 pub fn look_after(order: &Order<'_>, before: Option<&Snapshot>) -> Result<(Snapshot, Plan), Finding> {
     for _ in 1..MAX_ATTEMPTS {
         let (snapshot, plan) = look_once(order, before)?;
-        if plan.target.is_some() || snapshot.state.journal.target.is_none() {
+        if !is_being_replaced(&snapshot, &plan) {
             return Ok((snapshot, plan));
         }
         thread::sleep(QUIET);
     }
     look_once(order, before)
+}
+
+/// Whether the target was there and cannot be found just now: somebody may be replacing it.
+pub(crate) fn is_being_replaced(snapshot: &Snapshot, plan: &Plan) -> bool {
+    plan.target.is_none() && snapshot.state.journal.target.is_some()
 }
 
 /// A manifest may have a revision of ours in use: then its files must stay.
@@ -245,10 +263,16 @@ fn refuse_if_used(snapshot: &Snapshot, but_for: Option<&str>) -> Result<(), Find
     }
 }
 
-fn look_once(order: &Order<'_>, before: Option<&Snapshot>) -> Result<(Snapshot, Plan), Finding> {
-    let snapshot = observe::take_snapshot_after(order.settings, before)?;
+/// Looks and plans without waiting for anybody.
+pub fn look_once(order: &Order<'_>, before: Option<&Snapshot>) -> Result<(Snapshot, Plan), Finding> {
+    let snapshot = observe::take_snapshot_after(order.settings, scope(order.direction), before)?;
     let plan = plan::make(&snapshot, order.settings, order.direction);
     Ok((snapshot, plan))
+}
+
+/// Only a way forward needs the sources.
+fn scope(direction: Direction) -> Scope {
+    if direction == Direction::Apply { Scope::All } else { Scope::Host }
 }
 
 fn open_root(settings: &Settings) -> Result<Root, Finding> {

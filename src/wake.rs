@@ -57,11 +57,40 @@ impl EventHandler for Ear {
     }
 }
 
+/// Who sees the changes.
+#[derive(Debug, Default)]
+enum Eye {
+    #[default]
+    None,
+    System(RecommendedWatcher),
+    /// A [`Ringer`], which knows what is watched
+    Ringer(Arc<Mutex<BTreeSet<PathBuf>>>),
+}
+
+/// Tells of changes in the place of the system, and like the system only of those in watched directories.
+#[derive(Clone, Debug)]
+pub struct Ringer {
+    changed: Arc<Changed>,
+    watched: Arc<Mutex<BTreeSet<PathBuf>>>,
+}
+
+impl Ringer {
+    /// Something happened to this path; says whether anybody watches it.
+    pub fn ring(&self, path: &Path) -> bool {
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_watched = path.parent().is_some_and(|dir| watched.contains(dir));
+        if is_watched {
+            self.changed.ring(vec![path.to_owned()], false);
+        }
+        is_watched
+    }
+}
+
 /// Directories that are watched.
 #[derive(Debug, Default)]
 pub struct Wakes {
     changed: Arc<Changed>,
-    watcher: Option<RecommendedWatcher>,
+    watcher: Eye,
     watched: BTreeSet<PathBuf>,
     /// Those that cannot be watched
     failed: BTreeSet<PathBuf>,
@@ -70,13 +99,25 @@ pub struct Wakes {
 }
 
 impl Wakes {
+    /// Wakes that a [`Ringer`] rings.
+    pub fn rung() -> (Self, Ringer) {
+        let (changed, watched) = <(Arc<Changed>, Arc<Mutex<BTreeSet<PathBuf>>>)>::default();
+        let ringer = Ringer { changed: Arc::clone(&changed), watched: Arc::clone(&watched) };
+        (Self { changed, watcher: Eye::Ringer(watched), ..Self::default() }, ringer)
+    }
+
     /// Watches these directories and no others; says whether the watch is new, and why one cannot be watched. One that was
     /// replaced is watched anew.
     pub fn keep(&mut self, dirs: &BTreeSet<PathBuf>) -> (bool, Option<String>) {
-        if *dirs == self.watched && self.watcher.is_some() {
+        if *dirs == self.watched && !matches!(self.watcher, Eye::None) {
             return (false, None);
         }
-        if let (Some(watcher), true) = (&mut self.watcher, dirs.iter().eq(self.watched.union(&self.failed))) {
+        if let Eye::Ringer(watched) = &self.watcher {
+            self.watched.clone_from(dirs);
+            watched.lock().unwrap_or_else(PoisonError::into_inner).clone_from(dirs);
+            return (true, None);
+        }
+        if let (Eye::System(watcher), true) = (&mut self.watcher, dirs.iter().eq(self.watched.union(&self.failed))) {
             // only what could not be watched before is tried again
             let failed = std::mem::take(&mut self.failed);
             let (done, trouble) = watch(watcher, &failed);
@@ -95,7 +136,7 @@ impl Wakes {
         let (done, trouble) = watch(&mut watcher, dirs);
         self.failed = dirs.difference(&done).cloned().collect();
         self.watched = done;
-        self.watcher = Some(watcher);
+        self.watcher = Eye::System(watcher);
         (true, trouble)
     }
 

@@ -100,6 +100,7 @@ fn carry_out(copy: &Path, direction: Direction) {
         asker: Asker::Person,
         only: None,
         over: None,
+        while_bad: None,
         command: "test",
         lock_timeout: Duration::ZERO,
         purge: false,

@@ -7,11 +7,11 @@ use std::time::Duration;
 use schedpatch::edit;
 use schedpatch::finding::Finding;
 use schedpatch::journal::{Bad, Commit, Hold, Journal};
-use schedpatch::phase::{Change, Course, Next, Phase, Standing, Subject, course, judged};
+use schedpatch::phase::{Change, Course, Fault, Next, Phase, Standing, Subject, course, judged};
 use schedpatch::plan::{Plan, Step, StepKind, TargetNow};
 use schedpatch::revision::Digest;
 use schedpatch::stamp::Stamp;
-use schedpatch::verify::{Failure, Verdict};
+use schedpatch::verify::{Cause, Failure, Verdict};
 
 const MANIFEST: &str = include_str!("../examples/host/etc/kubernetes/manifests/kube-scheduler.yaml");
 
@@ -43,7 +43,7 @@ fn with_error(mut plan: Plan, rule: &'static str) -> Plan {
 }
 
 fn bad(revision: &str) -> Journal {
-    let bad = Bad { reason: format!("{revision} fails"), since: Stamp::default() };
+    let bad = Bad { reason: format!("{revision} fails"), since: Stamp::default(), original: None };
     Journal { bad: BTreeMap::from([(revision.to_owned(), bad)]), ..Journal::default() }
 }
 
@@ -57,6 +57,10 @@ fn good(revision: &str) -> Journal {
         since: Stamp::default(),
     };
     Journal { last_good: Some(commit), ..Journal::default() }
+}
+
+fn fault() -> Fault {
+    Fault { revision: "a".to_owned(), reason: "a fails".to_owned() }
 }
 
 fn phase_of(course: &Course) -> Option<(Phase, &str)> {
@@ -92,14 +96,14 @@ fn what_a_look_asks_for() {
             with_error(plan(Some("a"), None), "bad-revision"),
             bad("a"),
             false,
-            Course::VerifyLastGood("a fails".to_owned()),
+            Course::VerifyLastGood(fault()),
         ),
         (
             "what stands failed, and nobody took it back",
             with_error(plan(Some("a"), Some("a")), "bad-revision"),
             bad("a"),
             false,
-            Course::RollBack("a fails".to_owned()),
+            Course::RollBack(fault()),
         ),
     ];
     for (name, plan, journal, settled, expected) in cases {
@@ -117,11 +121,12 @@ fn errors_block_with_place_and_way_out() {
     assert_eq!(phase_of(&nothing), Some((Phase::Pending, "NoSource")), "what stands stays");
 }
 
-fn verdicts() -> [Verdict; 6] {
-    let failure = Failure { reason: "SchedulerEnds", message: "it said no".to_owned(), container: None };
+fn verdicts() -> [Verdict; 7] {
+    let failed = |cause| Verdict::Failed(Failure { cause, message: "it said no".to_owned(), container: None });
     [
         Verdict::Proven("one".to_owned()),
-        Verdict::Failed(failure),
+        failed(Cause::Ended),
+        failed(Cause::NotPulled),
         Verdict::Wait("not yet".to_owned(), Duration::ZERO),
         Verdict::Unknown("away".to_owned()),
         Verdict::Nudge,
@@ -134,49 +139,32 @@ fn told(next: &Next) -> String {
         Next::Say(standing) => format!("say {} {}", standing.phase.name(), standing.is_ready()),
         Next::Prove => "prove".to_owned(),
         Next::Nudge => "nudge".to_owned(),
-        Next::RollBack(failure) => format!("roll back {}", failure.reason),
+        Next::RollBack(failure) => format!("roll back {}", failure.cause.reason()),
+        Next::Forgive(_) => "forgive".to_owned(),
+        Next::Resume => "resume".to_owned(),
     }
 }
 
 #[test]
 fn what_a_verdict_does() {
-    let table: [(Subject, [&str; 6]); 4] = [
+    let wanted = |was_proven, waits_for_image| Subject::Wanted { was_proven, waits_for_image };
+    let last_good =
+        |was_proven, may_clear| Subject::LastGood { failed: fault(), was_proven, may_clear, never_ran: false };
+    let (verifying, unknown, degraded) = ("say Verifying false", "say Unknown false", "say Degraded false");
+    // proven, ended, not pulled, wait, unknown, nudge, dead
+    let table: [(Subject, [&str; 7]); 7] = [
         (
-            Subject::Wanted { was_proven: false },
-            [
-                "prove",
-                "roll back SchedulerEnds",
-                "say Verifying false",
-                "say Unknown false",
-                "nudge",
-                "say Unknown false",
-            ],
+            wanted(false, false),
+            ["prove", "roll back SchedulerEnds", "roll back CannotStart", verifying, unknown, "nudge", unknown],
         ),
+        (wanted(false, true), ["prove", "roll back SchedulerEnds", degraded, verifying, unknown, "nudge", unknown]),
+        (wanted(true, true), ["say Ready true", degraded, degraded, verifying, "say Unknown true", degraded, unknown]),
+        (last_good(false, false), ["prove", degraded, degraded, verifying, unknown, "nudge", unknown]),
+        (last_good(true, false), ["say RolledBack false", degraded, degraded, verifying, unknown, degraded, unknown]),
+        (last_good(true, true), ["say RolledBack false", "forgive", "forgive", verifying, unknown, degraded, unknown]),
         (
-            Subject::Wanted { was_proven: true },
-            [
-                "say Ready true",
-                "say Degraded false",
-                "say Verifying false",
-                "say Unknown true",
-                "say Degraded false",
-                "say Unknown false",
-            ],
-        ),
-        (
-            Subject::LastGood { reason: "why".to_owned(), was_proven: false },
-            ["prove", "say Degraded false", "say Verifying false", "say Unknown false", "nudge", "say Unknown false"],
-        ),
-        (
-            Subject::LastGood { reason: "why".to_owned(), was_proven: true },
-            [
-                "say RolledBack false",
-                "say Degraded false",
-                "say Verifying false",
-                "say Unknown false",
-                "say Degraded false",
-                "say Unknown false",
-            ],
+            Subject::Original { reason: "why".to_owned() },
+            ["resume", degraded, degraded, degraded, unknown, degraded, unknown],
         ),
     ];
     for (subject, expected) in table {

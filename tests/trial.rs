@@ -57,7 +57,7 @@ fn is_waiting(verdict: &Verdict) -> bool {
 
 fn reason(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Failed(failure) => failure.reason,
+        Verdict::Failed(failure) => failure.cause.reason(),
         other => panic!("not failed: {other:?}"),
     }
 }
@@ -119,7 +119,7 @@ fn two_ends_are_failure_and_the_schedulers_words_are_told() {
     assert!(is_waiting(&trial.judge(&pod_of(&expected, Some(crashed("one", "first"))), None, seconds(16))));
     match trial.judge(&pod_of(&expected, Some(crashed("two", "unknown flag: --x"))), None, seconds(27)) {
         Verdict::Failed(failure) => {
-            assert_eq!((failure.reason, failure.container.as_deref()), ("SchedulerEnds", Some("two")));
+            assert_eq!((failure.cause.reason(), failure.container.as_deref()), ("SchedulerEnds", Some("two")));
             assert!(failure.message.ends_with("it said: unknown flag: --x"), "{}", failure.message);
         }
         other => panic!("{other:?}"),
@@ -129,8 +129,10 @@ fn two_ends_are_failure_and_the_schedulers_words_are_told() {
 #[test]
 fn a_lost_lease_is_no_failure() {
     let (expected, mut trial) = (expected(true), trial(expected(true)));
-    for id in ["one", "two", "three"] {
-        let verdict = trial.judge(&pod_of(&expected, Some(crashed(id, "leaderelection lost"))), None, seconds(15));
+    // as kube-scheduler logs it, and as it did long ago
+    let real = "E1117 19:22:03.123456       1 server.go:306] \"Leaderelection lost\"";
+    for (id, words) in [("one", real), ("two", real), ("three", "leaderelection lost")] {
+        let verdict = trial.judge(&pod_of(&expected, Some(crashed(id, words))), None, seconds(15));
         assert!(is_waiting(&verdict), "{verdict:?}");
     }
 }
@@ -216,14 +218,36 @@ fn time_in_which_nobody_answered_does_not_count() {
 }
 
 #[test]
-fn without_the_api_only_a_scheduler_that_is_dead_for_long_is_evidence() {
+fn without_the_api_nothing_is_evidence() {
     let mut trial = trial(expected(true));
     let away = Sight::Away("refused".to_owned());
-    assert!(matches!(trial.judge(&away, Some(false), seconds(0)), Verdict::Dead(_)));
-    assert!(matches!(trial.judge(&away, Some(true), seconds(200)), Verdict::Unknown(_)));
-    assert!(matches!(trial.judge(&away, Some(false), seconds(201)), Verdict::Dead(_)), "it answered in between");
-    assert!(matches!(trial.judge(&away, Some(false), seconds(500)), Verdict::Dead(_)));
-    assert_eq!(reason(trial.judge(&away, Some(false), seconds(501))), "SchedulerDead");
+    for at in [0, 300, 100_000] {
+        assert!(matches!(trial.judge(&away, Some(false), seconds(at)), Verdict::Dead(_)), "at {at}");
+        assert!(matches!(trial.judge(&away, Some(true), seconds(at + 1)), Verdict::Unknown(_)), "at {at}");
+    }
+}
+
+#[test]
+fn silence_does_not_count_for_a_container_that_cannot_start_either() {
+    let (expected, mut trial) = (expected(true), trial(expected(true)));
+    let stuck = pod_of(&expected, Some(waiting("CreateContainerError")));
+    assert!(is_waiting(&trial.judge(&stuck, None, seconds(0))));
+    let _ = trial.judge(&Sight::Away("refused".to_owned()), None, seconds(10));
+    assert!(is_waiting(&trial.judge(&stuck, None, seconds(1_000))));
+    assert!(is_waiting(&trial.judge(&stuck, None, seconds(1_059))));
+    assert_eq!(reason(trial.judge(&stuck, None, seconds(1_060))), "CannotStart");
+}
+
+#[test]
+fn an_image_that_comes_after_long_leaves_the_whole_time_to_get_ready() {
+    let (expected, mut trial) = (expected(true), trial(expected(true)));
+    let stuck = pod_of(&expected, Some(waiting("ImagePullBackOff")));
+    assert!(is_waiting(&trial.judge(&stuck, None, seconds(0))));
+    assert_eq!(reason(trial.judge(&stuck, None, seconds(2_000))), "CannotStart");
+    let starting = pod_of(&expected, Some(Container { ready: false, ..ready("one") }));
+    assert!(is_waiting(&trial.judge(&starting, None, seconds(2_001))));
+    assert!(is_waiting(&trial.judge(&starting, None, seconds(2_300))));
+    assert_eq!(reason(trial.judge(&starting, None, seconds(2_301))), "TimedOut");
 }
 
 #[test]

@@ -81,6 +81,7 @@ fn apply(scenario: &Scenario) -> (Duration, Duration) {
         asker: Asker::Person,
         only: None,
         over: None,
+        while_bad: None,
         command: "bench",
         lock_timeout: Duration::ZERO,
         purge: false,

@@ -1,29 +1,52 @@
 //! What the agent does to the host: everything through `tick`.
 
-use super::{Agent, ClientHandle, HEALTH_INTERVAL, RETRY, Rest, Rollout, Seen, text_of};
-use crate::apply::{self, HostDoor};
+use super::{Agent, ClientHandle, FailingOriginal, HEALTH_INTERVAL, RETRY, Rest, Rollout, Seen, has_run, text_of};
+use crate::apply;
 use crate::cluster;
 use crate::finding::Finding;
-use crate::journal::Asker;
+use crate::journal::{Asker, Journal};
 use crate::phase::{Change, Phase, Standing};
 use crate::plan::Direction;
 use crate::revision::Digest;
 use crate::tick::{self, Event, Order, Outcome, World};
-use crate::verify::Failure;
+use crate::verify::{Cause, Failure};
 
 /// In the lock, for others who wait.
 const COMMAND: &str = "run";
 
 impl Agent {
-    /// Looks at the host and plans towards what is wanted.
-    pub(super) fn look(&self) -> Result<Seen, Finding> {
-        let order = self.order(Direction::Apply, Asker::Agent);
-        let (snapshot, plan) = tick::look_after(&order, self.snapshot.as_ref())?;
-        let journal = snapshot.state.journal.clone();
-        let journal = plan.target.iter().fold(journal, |journal, now| journal.settled(&now.path, now.digest));
-        let settled = apply::is_settled(&plan, &snapshot, Direction::Apply, &Asker::Agent);
-        let is_noted = settled || apply::is_noted(&plan, &snapshot, Direction::Apply, &Asker::Agent);
-        Ok(Seen { snapshot, plan, journal, settled, is_noted })
+    /// Looks at everything and plans towards what is wanted. Whoever replaces the target may be in the middle of that.
+    pub(super) async fn look(&self) -> Result<Seen, Finding> {
+        for _ in 1..tick::MAX_ATTEMPTS {
+            let seen = self.look_once()?;
+            if !tick::is_being_replaced(&seen.snapshot, &seen.plan) {
+                return Ok(seen);
+            }
+            tokio::time::sleep(tick::QUIET).await;
+        }
+        self.look_once()
+    }
+
+    pub(super) fn look_once(&self) -> Result<Seen, Finding> {
+        self.look_towards(Direction::Apply)
+    }
+
+    /// Looks at the host and our own directory alone.
+    pub(super) fn look_at_host(&self) -> Result<Seen, Finding> {
+        self.look_towards(Direction::Judge)
+    }
+
+    fn look_towards(&self, direction: Direction) -> Result<Seen, Finding> {
+        let (snapshot, plan) = tick::look_once(&self.order(direction, Asker::Agent), self.snapshot.as_ref())?;
+        let mut journal = snapshot.state.journal.clone();
+        if let Some(now) = &plan.target {
+            journal = journal.settled(&now.path, now.digest);
+            let original = if now.ours().is_none() { Some(now.digest) } else { journal.original };
+            journal = original.into_iter().fold(journal, Journal::with_marks_for);
+        }
+        let settled = apply::is_settled(&plan, &snapshot, direction, &Asker::Agent);
+        let is_noted = settled || apply::is_noted(&plan, &snapshot, direction, &Asker::Agent);
+        Ok(Seen { snapshot, plan, journal, settled, is_noted, is_whole: direction == Direction::Apply })
     }
 
     /// One pass that writes, but not over another text of ours than `over`.
@@ -38,6 +61,19 @@ impl Agent {
         self.note(outcome)
     }
 
+    /// Takes a revision back that is marked bad; not where somebody has just said to try it again.
+    fn write_while_bad(
+        &mut self,
+        direction: Direction,
+        asker: Asker,
+        over: Option<Digest>,
+        revision: &str,
+    ) -> Result<Outcome, Finding> {
+        let order = Order { over, while_bad: Some(revision), ..self.order(direction, asker) };
+        let outcome = tick::run(&order, &self.world(), &mut |event| log(&event));
+        self.note(outcome)
+    }
+
     /// Writes the very revision that was seen to be wanted.
     fn write_seen(&mut self, seen: &Seen) -> Result<Outcome, Finding> {
         let order = Order { only: seen.plan.revision.as_deref(), ..self.order(Direction::Apply, Asker::Agent) };
@@ -48,18 +84,22 @@ impl Agent {
 
     fn order(&self, direction: Direction, asker: Asker) -> Order<'_> {
         let (settings, lock_timeout) = (&self.settings, self.options.lock_timeout);
-        Order { settings, direction, asker, only: None, over: None, command: COMMAND, lock_timeout, purge: false }
+        let (only, over, while_bad) = (None, None, None);
+        Order { settings, direction, asker, only, over, while_bad, command: COMMAND, lock_timeout, purge: false }
     }
 
     fn world(&self) -> World<'_> {
-        World { door: &HostDoor, clock: &self.options.clock }
+        World { door: &*self.door.0, clock: &self.options.clock }
     }
 
     fn note(&mut self, outcome: Result<Outcome, Finding>) -> Result<Outcome, Finding> {
         let outcome = outcome.inspect_err(|_| self.counts.failures += 1)?;
-        if outcome.receipt.as_ref().is_some_and(|receipt| receipt.committed) {
+        if let Some(receipt) = outcome.receipt.as_ref().filter(|receipt| receipt.committed) {
             self.counts.commits += 1;
             self.committed = Some(self.now());
+            self.brake.note(self.now());
+            self.others.committed(outcome.plan.generation);
+            self.notice_overwritten(receipt);
         }
         Ok(outcome)
     }
@@ -71,6 +111,9 @@ impl Agent {
         if let Some(after) = self.drifts.too_many(self.now()).filter(|_| is_drift) {
             let message = "somebody else keeps rewriting the manifest: find out who manages this file";
             return Some(Rest { standing: Standing::new(Phase::Degraded, "ForeignManager", message), after });
+        }
+        if let Some(rest) = self.must_brake(change) {
+            return Some(rest);
         }
         let (reason, message) = match (is_drift, change) {
             (true, _) => ("Drift", "somebody else changed the manifest; ours is put back"),
@@ -106,31 +149,64 @@ impl Agent {
         }
     }
 
+    /// Why no commit may follow now, whatever it is for.
+    fn must_brake(&mut self, change: Change) -> Option<Rest> {
+        if change == Change::Files {
+            return None;
+        }
+        let now = self.now();
+        if let Some((after, who)) = self.others.too_many(now) {
+            let message = format!(
+                "another schedpatch keeps changing this manifest ({who}): two releases on one node? Uninstall one of them"
+            );
+            return Some(Rest { standing: Standing::new(Phase::Degraded, "AnotherSchedpatch", message), after });
+        }
+        let after = self.brake.wait(now)?;
+        let message = format!(
+            "the manifest was replaced too often in the last minute; the next change follows in {} s",
+            after.as_secs() + 1
+        );
+        Some(Rest { standing: Standing::new(Phase::Waiting, "TooManyChanges", message), after })
+    }
+
     /// Why a new revision must not be begun now.
     async fn must_wait(&mut self) -> Option<Rest> {
         let ClientHandle(client) = self.client.as_ref()?;
-        let waiting = |reason, message: String| {
-            Some(Rest { standing: Standing::new(Phase::Waiting, reason, message), after: RETRY / 6 })
+        let blocked = |reason, message: String, after| {
+            Some(Rest { standing: Standing::new(Phase::Blocked, reason, message), after })
         };
-        match cluster::control_planes(client).await {
-            Err(why) => waiting("ApiAway", format!("nothing new is begun while the API does not answer: {why}")),
-            Ok(nodes) if nodes.len() > 1 && self.options.rollout == Rollout::SingleNode => {
-                let message = format!(
-                    "this cluster has {} control-plane nodes, and this version cannot change them one by one; \
-                     --rollout unsafe-parallel changes them as they come",
-                    nodes.len()
-                );
-                let standing = Standing::new(Phase::Blocked, "SeveralControlPlanes", message);
-                Some(Rest { standing, after: self.options.resync })
+        let nodes = match cluster::control_planes(client).await {
+            Ok(nodes) => nodes,
+            Err(why) => {
+                let message = format!("nothing new is begun while the API does not answer: {why}");
+                return Some(Rest { standing: Standing::new(Phase::Waiting, "ApiAway", message), after: RETRY / 6 });
             }
-            Ok(_) => None,
+        };
+        if self.options.rollout == Rollout::UnsafeParallel || nodes == [self.options.node.as_str()] {
+            return None;
         }
+        if nodes.contains(&self.options.node) {
+            let message = format!(
+                "this cluster has {} control-plane nodes, and this version cannot change them one by one; \
+                 --rollout unsafe-parallel changes them as they come",
+                nodes.len()
+            );
+            return blocked("SeveralControlPlanes", message, self.options.resync);
+        }
+        let message = format!(
+            "the API lists no control-plane node {:?} (it lists: {}), so whether it is the only one is unknown; see \
+             --node-name and the label {} of this node",
+            self.options.node,
+            if nodes.is_empty() { "none".to_owned() } else { nodes.join(", ") },
+            cluster::CONTROL_PLANE_LABELS[0],
+        );
+        blocked("NotListed", message, RETRY)
     }
 
     /// Writes down that what stands was seen to run.
     pub(super) fn prove(&mut self, seen: &Seen) -> Option<Rest> {
         let target = seen.plan.target.as_ref()?;
-        let proven = tick::prove(&self.order(Direction::Apply, Asker::Agent), &self.world(), target.digest);
+        let proven = tick::prove(&self.order(Direction::Judge, Asker::Agent), &self.world(), target.digest);
         match proven {
             Ok(true) => {
                 if let Some(committed) = self.committed.take() {
@@ -158,25 +234,41 @@ impl Agent {
             self.trial = trial;
             return Some(Rest { standing: Standing::blocked(&finding), after: RETRY });
         }
-        let again = self.look().ok()?;
+        let again = self.look_at_host().ok()?;
         let target = again.plan.target.as_ref()?;
-        let version = seen.plan.scheduler.as_ref().map(|known| known.version);
-        let expected = crate::verify::Expectation::of(&target.pod, &self.options.node, version);
+        let expected = self.expectation(target);
         self.trial = trial.map(|(_, trial)| (target.digest, trial.nudged(expected)));
         None
     }
 
-    /// Takes a revision back that failed.
+    /// The original fails as well: the revision is not at fault, and waits until the original runs.
+    pub(super) fn forgive(&mut self, seen: &Seen, failure: &Failure) -> Option<Rest> {
+        let (revision, text) = (seen.plan.revision.clone()?, text_of(seen)?);
+        let order = self.order(Direction::Judge, Asker::Agent);
+        if let Err(finding) = tick::forgive(&order, &self.world(), &revision) {
+            return Some(Rest { standing: Standing::blocked(&finding), after: RETRY });
+        }
+        self.failing_original = Some(FailingOriginal { text, waiting: revision, reason: failure.message.clone() });
+        None
+    }
+
+    /// Takes a revision back that failed. One that ran before the original changed is marked for this original only.
     pub(super) fn roll_back(&mut self, seen: &Seen, failure: Failure) -> Option<Rest> {
         let message = &failure.message;
         self.say(Some(seen), Standing::new(Phase::Applying, "RollingBack", message.clone()));
         let ours = seen.plan.target.as_ref().and_then(|target| target.ours());
-        let good = seen.journal.last_good.as_ref().map(|good| &good.revision);
         // where the very revision that was good failed, only the original is left
-        let direction = if good == ours.map(|ours| &ours.revision) { Direction::Restore } else { Direction::LastGood };
+        let has_run = has_run(seen);
+        let direction = if has_run { Direction::Restore } else { Direction::LastGood };
         let revision = ours.map_or_else(String::new, |ours| ours.revision.clone());
-        let asker = Asker::AgentAfterFailure { revision, reason: message.clone() };
-        match self.write(direction, asker, text_of(seen)) {
+        let original = seen.journal.original.filter(|_| has_run);
+        let asker = Asker::AgentAfterFailure { revision: revision.clone(), reason: message.clone(), original };
+        let written = if failure.cause == Cause::Before {
+            self.write_while_bad(direction, asker, text_of(seen), &revision)
+        } else {
+            self.write(direction, asker, text_of(seen))
+        };
+        match written {
             Ok(outcome) if outcome.receipt.is_some() => {
                 self.counts.rollbacks += 1;
                 self.failure = Some(failure);

@@ -2,33 +2,50 @@
 
 use std::time::Duration;
 
-use super::{Agent, ClientHandle, HEALTH_INTERVAL, Proof, Rest, Seen};
+use super::{Agent, ClientHandle, HEALTH_INTERVAL, Proof, Rest, Seen, is_current};
+use crate::cluster;
+use crate::compose;
 use crate::phase::{self, Next, Phase, Subject};
-use crate::verify::{Expectation, Health, Known, Limits, PodWatch, Sight, Trial, Verdict, see};
+use crate::plan::TargetNow;
+use crate::verify::{Cause, Expectation, Failure, Known, Limits, PodWatch, Sight, Trial, Verdict, see};
 
 /// How soon the API is asked again that did not answer.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// How often the API is asked during a trial, even when the watch is silent.
+const ASK_INTERVAL: Duration = Duration::from_secs(10);
+/// During a trial an answer counts for so long.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// Whether what is known is enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ask {
+    /// If it is fresh, or this is no trial
+    WhenOld,
+    /// Never: the API has to answer now
+    Now,
+}
 
 impl Agent {
-    /// Judges what stands and does what follows from it. `besides`: what to say of the node while that is not what is wanted.
+    /// Judges what is in place and does what follows from it. `besides`: what to say of the node while that is not what is
+    /// wanted.
     pub(super) async fn verify(&mut self, seen: &Seen, subject: &Subject, besides: Option<Rest>) -> Option<Rest> {
-        let mut verdict = self.judge(seen, subject, None).await?;
-        if matches!(verdict, Verdict::Proven(_)) && !subject.was_proven() {
-            // a watch may be silent because nothing happens, or because nothing comes through: a proof is asked for
-            match self.ask_for_pod().await {
-                None => {}
-                // the trial goes on where it was: nothing speaks against it
-                Some(Sight::Away(why)) => verdict = Verdict::Unknown(format!("the API does not answer: {why}")),
-                sight => verdict = self.judge(seen, subject, sight).await?,
+        let mut verdict = self.judge(seen, subject, Ask::WhenOld).await?;
+        if subject.is_on_trial() && matches!(verdict, Verdict::Proven(_) | Verdict::Failed(_) | Verdict::Nudge) {
+            // a watch may be silent because nothing happens, or because nothing comes through: who acts has asked
+            verdict = self.judge(seen, subject, Ask::Now).await?;
+            if let Some(why) = self.is_kubelet_silent(&verdict).await {
+                verdict = Verdict::Unknown(why);
             }
         }
         if let (Verdict::Proven(_), Some((_, trial))) = (&verdict, &mut self.trial) {
             trial.confirmed();
         }
         let mut after = match &verdict {
+            Verdict::Wait(_, until) if self.asks() => until.saturating_sub(self.now()).min(ASK_INTERVAL),
             Verdict::Wait(_, until) => until.saturating_sub(self.now()),
             // the watch tells when the API is back, but it may not know that it was away
-            Verdict::Unknown(_) if self.asks() => ASK_AGAIN,
+            Verdict::Unknown(_) | Verdict::Dead(_) if self.asks() => ASK_AGAIN,
+            _ if subject.is_on_trial() => ASK_INTERVAL,
             _ => self.options.resync,
         };
         if self.asks_scheduler(seen) && !matches!(verdict, Verdict::Proven(_)) {
@@ -41,21 +58,46 @@ impl Agent {
             (Next::Say(standing), rest) => {
                 Some(Rest { standing, after: rest.map_or(after, |rest| after.min(rest.after)) })
             }
+            // what others made of a commit is noted by the pass that applies, not by this one
+            (Next::Prove, Some(rest)) if !is_current(seen) => Some(rest),
             (Next::Prove, _) => self.prove(seen),
             (Next::Nudge, _) => self.nudge(seen),
             (Next::RollBack(failure), _) => self.roll_back(seen, failure),
+            (Next::Forgive(failure), _) => self.forgive(seen, &failure),
+            (Next::Resume, _) => {
+                self.failing_original = None;
+                None
+            }
         }
     }
 
-    /// Judges what stands by what the cluster and, where needed, the scheduler itself say.
-    async fn judge(&mut self, seen: &Seen, subject: &Subject, asked: Option<Sight>) -> Option<Verdict> {
+    /// Why nothing follows from a pod that is not shown: the kubelet shows nothing at all.
+    async fn is_kubelet_silent(&mut self, verdict: &Verdict) -> Option<String> {
+        let is_shown = !matches!(verdict, Verdict::Nudge | Verdict::Failed(Failure { cause: Cause::NotShown, .. }));
+        let (false, Some(ClientHandle(client))) = (is_shown, &self.client) else { return None };
+        let why = match cluster::has_kubelet(client, &self.options.node).await {
+            Ok(true) => return None,
+            Ok(false) => "the kubelet of this node does not report to the API".to_owned(),
+            Err(why) => format!("the API does not say whether the kubelet reports: {why}"),
+        };
+        if let Some((_, trial)) = &mut self.trial {
+            trial.without_kubelet();
+        }
+        Some(why)
+    }
+
+    /// Judges what is in place by what the cluster and, where needed, the scheduler itself say.
+    async fn judge(&mut self, seen: &Seen, subject: &Subject, ask: Ask) -> Option<Verdict> {
         let target = seen.plan.target.as_ref()?;
-        let version = seen.plan.scheduler.as_ref().map(|known| known.version);
-        let expected = Expectation::of(&target.pod, &self.options.node, version);
-        let known = self.sight(&expected);
-        let sight = asked.unwrap_or(known);
+        let expected = self.expectation(target);
+        let sight = self.sight(&expected, subject, ask).await;
         let healthy = if self.asks_scheduler(seen) { self.ask_scheduler(&expected).await } else { None };
-        let is_old = subject.was_proven() && (matches!(subject, Subject::Wanted { .. }) || self.failure.is_none());
+        let is_old = subject.was_proven()
+            && match subject {
+                Subject::Wanted { .. } => true,
+                Subject::LastGood { .. } => self.failure.is_none(),
+                Subject::Original { .. } => false,
+            };
         if self.trial.as_ref().is_none_or(|(text, trial)| *text != target.digest || *trial.expected() != expected) {
             let settle = if is_old { Duration::ZERO } else { self.options.limits.settle };
             let failed = self.failure.as_ref().and_then(|failure| failure.container.clone());
@@ -66,8 +108,15 @@ impl Agent {
         self.trial.as_mut().map(|(_, trial)| trial.judge(&sight, healthy, now))
     }
 
-    /// The pod as it is known; begins to follow it.
-    fn sight(&mut self, expected: &Expectation) -> Sight {
+    /// What a mirror pod must show for this target.
+    pub(super) fn expectation(&self, target: &TargetNow) -> Expectation {
+        let given = self.settings.wishes.version.as_deref();
+        let version = compose::find_version(given, &target.pod.image).ok().map(|known| known.version);
+        Expectation::of(&target.pod, &self.options.node, version)
+    }
+
+    /// The pod as it is known, or as the API has it now; begins to follow it.
+    async fn sight(&mut self, expected: &Expectation, subject: &Subject, ask: Ask) -> Sight {
         let (Proof::MirrorPod, Some(ClientHandle(client))) = (self.options.proof, &self.client) else {
             return Sight::Unasked;
         };
@@ -76,22 +125,17 @@ impl Agent {
             self.pod = Some((place, PodWatch::begin(client.clone(), &expected.namespace, &expected.name)));
         }
         let Some((_, pod)) = &mut self.pod else { return Sight::Unasked };
-        match &*pod.known.borrow_and_update() {
-            Known::NotYet => Sight::NotYet,
-            Known::Away(why) => Sight::Away(why.clone()),
-            Known::Absent => Sight::Absent,
-            Known::Pod(pod) => Sight::Pod(see(pod, expected)),
+        let (mut known, age) = pod.latest();
+        let is_fresh = age <= FRESH || !subject.is_on_trial();
+        if ask == Ask::Now || !known.is_answer() || !is_fresh {
+            known = pod.ask().await;
         }
-    }
-
-    /// The pod as the API has it in this moment; none where nobody is asked.
-    async fn ask_for_pod(&self) -> Option<Sight> {
-        let ((_, pod), (_, trial)) = (self.pod.as_ref()?, self.trial.as_ref()?);
-        Some(match pod.ask().await {
-            Ok(Some(pod)) => Sight::Pod(see(&pod, trial.expected())),
-            Ok(None) => Sight::Absent,
-            Err(why) => Sight::Away(why),
-        })
+        match known {
+            Known::NotYet => Sight::NotYet,
+            Known::Away(why) => Sight::Away(why),
+            Known::Absent => Sight::Absent,
+            Known::Pod(pod) => Sight::Pod(see(&pod, expected)),
+        }
     }
 
     /// Whether anybody is asked at all.
@@ -102,14 +146,14 @@ impl Agent {
     /// Whether the scheduler must answer itself: nobody asks it for the kubelet, or the API is away.
     fn asks_scheduler(&self, seen: &Seen) -> bool {
         let has_probe = seen.plan.target.as_ref().is_some_and(|target| target.pod.has_readiness_probe);
-        let is_away = || self.pod.as_ref().is_some_and(|(_, pod)| matches!(*pod.known.borrow(), Known::Away(_)));
+        let is_away = || self.pod.as_ref().is_some_and(|(_, pod)| pod.is_away());
         self.asks() && (!has_probe || is_away())
     }
 
     async fn ask_scheduler(&mut self, expected: &Expectation) -> Option<bool> {
         let url = &expected.health_url;
         if self.health.as_ref().is_none_or(|(known, _)| known != url) {
-            self.health = Some((url.clone(), Health::at(url)?));
+            self.health = Some((url.clone(), (self.scheduler.0)(url)?));
         }
         Some(self.health.as_ref()?.1.is_well().await)
     }

@@ -25,18 +25,24 @@ pub(super) fn noted(plan: &Plan, state: &State, direction: Direction, asker: &As
         }
         (Direction::Restore, Asker::Person) => hold(&mut journal, "schedpatch restore", now),
         (Direction::LastGood, Asker::Person) => hold(&mut journal, "schedpatch restore --to last-good", now),
-        (_, Asker::AgentAfterFailure { revision, reason }) => {
+        (_, Asker::AgentAfterFailure { revision, reason, original }) => {
             // also where somebody else took it out meanwhile: it failed all the same
-            let bad = || Bad { reason: reason.clone(), since: now };
+            let bad = || Bad { reason: reason.clone(), since: now, original: *original };
             journal.bad.entry(revision.clone()).or_insert_with(bad);
         }
-        (_, Asker::Agent) | (Direction::Nudge, Asker::Person) => {}
+        (Direction::Apply, Asker::Agent) if plan.commit().is_some() => {
+            // a mark for another original does not hold any more
+            let original = plan.original.as_ref().map(|text| Digest::of_bytes(text.as_bytes()));
+            journal = original.into_iter().fold(journal, Journal::with_marks_for);
+        }
+        (_, Asker::Agent) | (Direction::Nudge | Direction::Judge, Asker::Person) => {}
     }
     if direction == Direction::Apply {
         adopt(&mut journal, plan, now);
     }
     // somebody else took ours out before us
-    let is_out = direction != Direction::Apply && target.ours().is_none() && plan.commit().is_none();
+    let goes_back = !matches!(direction, Direction::Apply | Direction::Judge);
+    let is_out = goes_back && target.ours().is_none() && plan.commit().is_none();
     if is_out { journal.cleared() } else { journal }
 }
 

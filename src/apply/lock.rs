@@ -10,9 +10,8 @@ use super::dir::{Dir, Root};
 use super::door::{Door, NewFile};
 use super::error::{ApplyError, while_trying_to};
 use super::replace::write_all;
+use crate::journal::LOCK_FILE;
 use crate::stamp::Stamp;
-
-pub(super) const LOCK_FILE: &str = "lock";
 
 /// The holder's line has a fixed length, so that writing it needs no truncation before.
 const LINE_LENGTH: usize = 159;

@@ -32,7 +32,7 @@ use crate::revision::Digest;
 use crate::stamp::Stamp;
 use replace::Staged;
 use store::{RevisionDir, Store};
-use target::Target;
+use target::{Meanwhile, Target};
 
 /// A writer, which needs the lock.
 pub struct Writer<'a> {
@@ -70,6 +70,8 @@ pub struct Receipt {
     pub committed: bool,
     /// What others did to it in that instant
     pub slipped: Slipped,
+    /// Where what they wrote is kept, if it could be
+    pub kept: Option<String>,
     /// Why something that nobody needs any more could not be removed
     pub uncollected: Option<Finding>,
 }
@@ -125,12 +127,13 @@ pub fn carry_out(
     let mut journal = journal::noted(plan, state, direction, asker, now);
     let mut on_disk = state.journal.clone();
     store.keep_texts(&journal::unkept(plan, state, &journal), &state.texts)?;
-    let mut receipt = Receipt { committed: false, slipped: Slipped::Nothing, uncollected: None };
+    let mut receipt = Receipt { committed: false, slipped: Slipped::Nothing, kept: None, uncollected: None };
     if let Some(step) = plan.commit() {
         journal = journal.intending(&step.path, journal::flight(plan, step, now));
         on_disk = journal::before_commit(&journal, state, direction);
-        receipt.slipped = commit(writer, &store, (plan, step), state, &on_disk, told)?;
-        receipt.committed = true;
+        let meanwhile = commit(writer, &store, (plan, step), state, &on_disk, told)?;
+        (receipt.committed, receipt.slipped) = (true, meanwhile.slipped);
+        receipt.kept = meanwhile.overwritten.and_then(|text| store.keep_overwritten(&text).ok());
         told(Done::Replaced(&step.path));
         journal = journal.settled(&step.path, Digest::of_bytes(&step.after));
     } else {
@@ -168,6 +171,17 @@ pub fn prove(writer: &Writer<'_>, plan: &Plan, snapshot: &Snapshot, text: Digest
     note(&store, &journal, true, true)?;
     // what cannot be removed now is removed by the next pass that writes
     let _ = collect(&store, &Garbage::of(&journal, snapshot, plan), &mut |_| {});
+    Ok(true)
+}
+
+/// Removes the mark of a revision; `false` if there is none.
+pub fn forgive(writer: &Writer<'_>, state: &State, revision: &str) -> Result<bool, ApplyError> {
+    let mut journal = state.journal.clone();
+    if state.damaged.is_some() || journal.bad.remove(revision).is_none() {
+        return Ok(false);
+    }
+    let store = Store::open(writer, state.journal.in_flight.is_some())?;
+    note(&store, &journal, true, true)?;
     Ok(true)
 }
 
@@ -213,7 +227,7 @@ fn commit(
     state: &State,
     intent: &Journal,
     told: &mut dyn FnMut(Done<'_>),
-) -> Result<Slipped, ApplyError> {
+) -> Result<Meanwhile, ApplyError> {
     let before = step.before.as_deref().unwrap_or_default();
     let target = Target::open(writer.root, &step.path)?;
     let intent = store.stage_journal(intent)?;

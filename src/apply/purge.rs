@@ -6,9 +6,12 @@ use super::Writer;
 use super::dir::Dir;
 use super::door::Door;
 use super::error::{ApplyError, while_trying_to};
-use super::lock::{LOCK_FILE, above};
+use super::lock::above;
 use super::target::Target;
-use crate::journal::{DAMAGED_FILE, REVISIONS_DIR, STATE_FILE, TEXTS_DIR, is_revision, is_text, is_unfinished};
+use crate::journal::{
+    DAMAGED_FILE, LOCK_FILE, OVERWRITTEN_FILE, REVISIONS_DIR, STATE_FILE, TEXTS_DIR, is_revision, is_text,
+    is_unfinished,
+};
 
 /// Removes our directory. What is not ours in it stays, and then so does the directory: that is the answer `false`.
 ///
@@ -27,7 +30,10 @@ pub fn purge(writer: &Writer<'_>, target: Option<&str>) -> Result<bool, ApplyErr
     empty(door, state, REVISIONS_DIR, is_unfinished)?;
     empty(door, state, TEXTS_DIR, |name| is_text(name) || is_unfinished(name))?;
     for name in list(state)? {
-        if name == STATE_FILE || name.starts_with(DAMAGED_FILE) || is_unfinished(&name) {
+        if [STATE_FILE, OVERWRITTEN_FILE].contains(&name.as_str())
+            || name.starts_with(DAMAGED_FILE)
+            || is_unfinished(&name)
+        {
             remove_file(door, state, &name)?;
         }
     }

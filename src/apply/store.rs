@@ -9,7 +9,7 @@ use super::door::Door;
 use super::error::{ApplyError, while_trying_to};
 use super::lock::{OUR_DIR_MODE, above, made_dir};
 use super::replace::{self, Staged};
-use crate::journal::{DAMAGED_FILE, Journal, REVISIONS_DIR, STATE_FILE, TEXTS_DIR};
+use crate::journal::{DAMAGED_FILE, Journal, OVERWRITTEN_FILE, REVISIONS_DIR, STATE_FILE, TEXTS_DIR};
 use crate::revision::Digest;
 
 /// Who may read the target may read this too: its texts may hold what its mode hides, and the journal is about it.
@@ -84,6 +84,12 @@ impl<'a> Store<'a> {
     /// Waits until the journal is on the disk.
     pub fn sync_journal(&self) -> Result<(), ApplyError> {
         while_trying_to("sync", self.state.path(), self.door.sync_dir(self.state))
+    }
+
+    /// Keeps what somebody else wrote into the target in the instant of our commit, for a person; says where.
+    pub fn keep_overwritten(&self, text: &[u8]) -> Result<String, ApplyError> {
+        replace::put(self.door, self.state, OVERWRITTEN_FILE, text, PRIVATE)?;
+        Ok(self.state.path_of(OVERWRITTEN_FILE))
     }
 
     /// Moves a journal that cannot be read out of the way; somebody may want to look at it.

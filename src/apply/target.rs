@@ -49,13 +49,22 @@ struct Seen {
 }
 
 impl Seen {
-    /// Whether the file, which may have no name any more, still has this content.
-    fn still_is(&mut self, content: &[u8]) -> io::Result<bool> {
+    /// The content of the file, which may have no name any more.
+    fn content(&mut self) -> io::Result<Vec<u8>> {
         self.file.rewind()?;
-        let mut now = Vec::with_capacity(content.len() + 1);
+        let mut now = Vec::new();
         self.file.by_ref().take(MAX_BYTES + 1).read_to_end(&mut now)?;
-        Ok(now == content)
+        Ok(now)
     }
+}
+
+/// What others did in the instant of a commit.
+#[derive(Debug)]
+pub(super) struct Meanwhile {
+    pub slipped: Slipped,
+    /// What they wrote, where it can still be read: into the file that had the name before. Of a file that they renamed into
+    /// place nothing is left.
+    pub overwritten: Option<Vec<u8>>,
 }
 
 impl Target {
@@ -113,20 +122,21 @@ impl Target {
     }
 
     /// Replaces `before`; from the rename on, the kubelet sees it.
-    pub fn replace(&self, door: &dyn Door, before: &[u8], successor: Successor<'_>) -> Result<Slipped, ApplyError> {
+    pub fn replace(&self, door: &dyn Door, before: &[u8], successor: Successor<'_>) -> Result<Meanwhile, ApplyError> {
         let watch = Watch::arm(&self.dir);
         let mut last = self.see(before)?;
         if last.look != successor.look {
             return Err(ApplyError::Changed { path: self.path() });
         }
         successor.staged.put()?;
-        let slipped = match watch.slipped(&unfinished(&self.name), &self.name) {
-            // who had opened the old file writes into it still, and the kernel may be late to tell
-            Slipped::Nothing if !last.still_is(before).unwrap_or(false) => Slipped::Foreign,
-            slipped => slipped,
-        };
+        let seen = watch.slipped(&unfinished(&self.name), &self.name);
+        let now = last.content();
+        // who had opened the old file writes into it still, and the kernel may be late to tell
+        let is_same = now.as_ref().is_ok_and(|now| now == before);
+        let slipped = if seen == Slipped::Nothing && !is_same { Slipped::Foreign } else { seen };
+        let overwritten = now.ok().filter(|now| !is_same && !now.is_empty());
         self.sync_dir(door).map_err(ApplyError::after_commit)?;
-        Ok(slipped)
+        Ok(Meanwhile { slipped, overwritten })
     }
 
     /// Removes what a killed run left here.

@@ -69,6 +69,7 @@ impl Args {
             asker: Asker::Person,
             only: None,
             over: None,
+            while_bad: None,
             command: "apply",
             lock_timeout,
             purge: false,

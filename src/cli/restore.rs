@@ -83,6 +83,7 @@ impl Args {
             asker: Asker::Person,
             only: None,
             over: None,
+            while_bad: None,
             command: "restore",
             lock_timeout,
             purge,

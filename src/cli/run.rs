@@ -17,7 +17,7 @@ use super::args::{HostArgs, LockArgs, WantedArgs, duration, second_or_more};
 use super::output::fail;
 use super::sandbox::Sandbox;
 use super::write::now;
-use crate::agent::{Agent, Options, Proof, Rollout};
+use crate::agent::{Agent, Options, Outside, Proof, Rollout};
 use crate::cluster;
 use crate::finding::Finding;
 use crate::plan::Colour;
@@ -193,7 +193,8 @@ impl Args {
             None => self.wanted.add_to(self.host.settings()),
         };
         let reporter = reporting.map(|client| tokio::spawn(Reporter::new(client, &node).follow(told)));
-        let ended = on_its_own_thread(Agent::new(settings, options, client, report, turned), shutdown).await;
+        let ended =
+            on_its_own_thread(Agent::new(settings, options, Outside::real(client), report, turned), shutdown).await;
         if let Some(reporter) = reporter {
             // the last word is told too, if the API takes it
             let _ = tokio::time::timeout(LAST_WORD, reporter).await;

@@ -81,12 +81,9 @@ fn words(event: &Event<'_>) -> String {
 
 /// What others did in the instant of the commit.
 fn slipped(outcome: &Outcome) -> Option<Finding> {
-    let finding = match outcome.receipt.as_ref().filter(|receipt| receipt.committed).map(|receipt| receipt.slipped) {
-        Some(Slipped::Foreign) => Finding::warning(
-            "overwritten",
-            "somebody else wrote the manifest in the instant before it was replaced, and what they wrote is lost",
-            "have them write it again: it will then be kept",
-        ),
+    let receipt = outcome.receipt.as_ref().filter(|receipt| receipt.committed);
+    let finding = match receipt.map(|receipt| receipt.slipped) {
+        Some(Slipped::Foreign) => overwritten(receipt.and_then(|receipt| receipt.kept.as_deref())),
         Some(Slipped::Unwatched) => Finding::info(
             "unwatched",
             "the system gave no watch, so a change by others in the instant of the commit would not have been noticed",
@@ -96,6 +93,23 @@ fn slipped(outcome: &Outcome) -> Option<Finding> {
     };
     let path = outcome.plan.target.as_ref().map(|target| target.path.clone()).unwrap_or_default();
     Some(finding.in_file(path))
+}
+
+/// Somebody else's write that our commit replaced.
+fn overwritten(kept: Option<&str>) -> Finding {
+    let message = "somebody else wrote the manifest in the instant before it was replaced";
+    match kept {
+        Some(path) => {
+            let way_out =
+                format!("their text is kept in {path}: compare it with the manifest, and have them write it again");
+            Finding::warning("overwritten", message, way_out)
+        }
+        None => Finding::warning(
+            "overwritten",
+            format!("{message}, and what they wrote is lost"),
+            "have them write it again: it will then be kept",
+        ),
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the command line is where the clock is read")]

@@ -1,13 +1,15 @@
 //! The host's files as the host itself would find them, read beneath a root that may be mounted anywhere.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
+use nix::fcntl::{self, OFlag};
+use nix::sys::stat::Mode;
 
 /// As many links as Linux follows.
 const MAX_LINKS: usize = 40;
@@ -28,6 +30,12 @@ enum Kind {
     Other,
 }
 
+/// A step on the way to a path.
+enum Step {
+    Into(PathBuf),
+    Link(PathBuf),
+}
+
 impl HostRoot {
     /// A root; nothing is opened yet.
     pub fn new(root: impl Into<PathBuf>) -> Self {
@@ -37,6 +45,22 @@ impl HostRoot {
     /// Where a host path is in our own file tree. Links are followed as the host would: an absolute one begins at the
     /// root again, and `..` stops there, so no link leads out.
     pub fn resolve(&self, path: &str) -> io::Result<PathBuf> {
+        self.walk(path, &mut |_| {})
+    }
+
+    /// Where a host path is in our own tree, and every link on the way. A path that is not there ends at the last directory
+    /// that is.
+    pub fn trail(&self, path: &str) -> BTreeSet<PathBuf> {
+        let (mut trail, mut last) = (BTreeSet::new(), self.root.clone());
+        let end = self.walk(path, &mut |step| match step {
+            Step::Into(place) => last = place,
+            Step::Link(place) => drop(trail.insert(place)),
+        });
+        trail.insert(end.unwrap_or(last));
+        trail
+    }
+
+    fn walk(&self, path: &str, on_step: &mut dyn FnMut(Step)) -> io::Result<PathBuf> {
         let mut pending: Vec<OsString> = parts(Path::new(path)).rev().map(OsStr::to_owned).collect();
         let mut inside = PathBuf::new();
         let mut links = 0;
@@ -47,9 +71,15 @@ impl HostRoot {
             }
             inside.push(part);
             match self.kind(&inside)? {
-                Kind::Other => continue,
+                Kind::Other => {
+                    on_step(Step::Into(self.root.join(&inside)));
+                    continue;
+                }
                 Kind::Absent => return Err(Errno::ENOENT.into()),
-                Kind::Link => links += 1,
+                Kind::Link => {
+                    on_step(Step::Link(self.root.join(&inside)));
+                    links += 1;
+                }
             }
             if links > MAX_LINKS {
                 return Err(io::Error::other("too many symbolic links"));
@@ -97,16 +127,21 @@ pub(super) fn read_small(root: &HostRoot, path: &str) -> io::Result<Vec<u8>> {
     read_small_file(&root.resolve(path)?)
 }
 
-/// The same for a path of our own tree. A pipe is not opened, so nothing waits for a writer.
+/// The same for a path of our own tree. Nothing waits for the writer of a pipe, and no more is read than was allowed,
+/// whatever somebody puts there meanwhile.
 pub(super) fn read_small_file(real: &Path) -> io::Result<Vec<u8>> {
-    let metadata = fs::metadata(real)?;
+    let too_large = |bytes: u64| io::Error::other(format!("it is larger than 10 MiB ({bytes} bytes)"));
+    let file: File = fcntl::open(real, OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC, Mode::empty())?.into();
+    let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
     if metadata.len() > MAX_BYTES {
-        return Err(io::Error::other(format!("it is larger than 10 MiB ({} bytes)", metadata.len())));
+        return Err(too_large(metadata.len()));
     }
-    fs::read(real)
+    let mut content = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default() + 1);
+    let bytes = file.take(MAX_BYTES + 1).read_to_end(&mut content)? as u64;
+    if bytes > MAX_BYTES { Err(too_large(bytes)) } else { Ok(content) }
 }
 
 /// Names and `..` of a path; the root and `.` are left out.

@@ -1,10 +1,11 @@
 //! Whether anything may have changed since a look, for much less than a look: by what the system notes of files.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::Snapshot;
+use super::{HostRoot, Snapshot};
 use crate::journal::{REVISIONS_DIR, STATE_FILE, TEXTS_DIR};
 use crate::settings::Settings;
 
@@ -18,7 +19,9 @@ pub struct Marks(Vec<(PathBuf, Mark)>);
 impl Marks {
     /// The marks of what a look found; none if not all of it can be seen, and who needs to know must look.
     pub fn of(settings: &Settings, snapshot: &Snapshot) -> Option<Self> {
-        let marked = paths(settings, snapshot).into_iter().map(|path| Some((path.clone(), mark(&path)?)));
+        // sources that could not be read may be readable now
+        snapshot.sources.as_ref().ok()?;
+        let marked = paths(settings, snapshot)?.into_iter().map(|path| Some((path.clone(), mark(&path)?)));
         marked.collect::<Option<_>>().map(Self)
     }
 }
@@ -29,29 +32,37 @@ fn mark(path: &Path) -> Option<Mark> {
     Some((seen.dev(), seen.ino(), seen.ctime(), seen.ctime_nsec(), seen.size()))
 }
 
-fn paths(settings: &Settings, snapshot: &Snapshot) -> Vec<PathBuf> {
-    let on_host = |path: &str| settings.host_root.join(path.trim_start_matches('/'));
-    let in_state = |name: &str| on_host(&settings.state_dir).join(name);
-    let mut paths: Vec<PathBuf> = vec![on_host(&settings.state_dir)];
-    paths.extend([STATE_FILE, TEXTS_DIR, REVISIONS_DIR].map(in_state));
-    paths.extend(snapshot.state.revisions.iter().map(|revision| in_state(REVISIONS_DIR).join(revision)));
-    paths.extend(snapshot.state.revision_files.keys().map(|path| on_host(path)));
+/// Every file and link that a look goes by; none if one of them is not there any more.
+fn paths(settings: &Settings, snapshot: &Snapshot) -> Option<BTreeSet<PathBuf>> {
+    let root = HostRoot::new(&settings.host_root);
+    let in_state = |name: &str| format!("{}/{name}", settings.state_dir);
+    let mut on_host: Vec<String> = vec![settings.state_dir.clone()];
+    on_host.extend([STATE_FILE, TEXTS_DIR, REVISIONS_DIR].map(in_state));
+    on_host.extend(snapshot.state.revisions.iter().map(|revision| in_state(&format!("{REVISIONS_DIR}/{revision}"))));
+    on_host.extend(snapshot.state.revision_files.keys().cloned());
     for (dir, files) in &snapshot.facts.manifests {
         if let Ok(Some(files)) = files {
-            paths.push(on_host(dir));
-            paths.extend(files.iter().map(|file| on_host(&file.path)));
+            on_host.push(dir.clone());
+            on_host.extend(files.iter().map(|file| file.path.clone()));
         }
     }
-    paths.extend(snapshot.bases.keys().map(|path| on_host(path)));
-    for (dir, source) in settings.sources.iter().zip(&snapshot.sources) {
+    on_host.extend(snapshot.bases.keys().cloned());
+    on_host.extend(settings.wishes.mounts.iter().cloned());
+    let mut paths = BTreeSet::new();
+    for path in &on_host {
+        root.resolve(path).ok()?;
+        paths.extend(root.trail(path));
+    }
+    let sources = snapshot.sources.as_deref().unwrap_or_default();
+    for (dir, source) in settings.sources.iter().zip(sources) {
         // a ConfigMap's files change by its one link
         let link = dir.join("..data");
-        paths.push(dir.clone());
+        paths.insert(dir.clone());
         if fs::symlink_metadata(&link).is_ok() {
-            paths.push(link);
+            paths.insert(link);
         } else {
             paths.extend(source.files.keys().map(|name| dir.join(name)));
         }
     }
-    paths
+    Some(paths)
 }

@@ -8,7 +8,7 @@ mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use host::HostRoot;
 pub use manifests::ManifestFile;
@@ -18,6 +18,7 @@ pub use state::State;
 
 use crate::edit::{self, HostMount, Refusal, SchedulerPod};
 use crate::finding::Finding;
+use crate::journal::LOCK_FILE;
 use crate::platform::{self, Marker, Target};
 use crate::settings::Settings;
 
@@ -26,16 +27,25 @@ use crate::settings::Settings;
 pub struct Snapshot {
     /// What shows the platform, and the manifests
     pub facts: HostFacts,
-    /// What the user wants
-    pub sources: Vec<Source>,
+    /// What the user wants, or why it cannot be read; nothing where only the host was looked at
+    pub sources: Result<Vec<Source>, Finding>,
     /// What we did before
     pub state: State,
     /// What the manifests say that may be about a scheduler, by their path
     pub pods: Pods,
     /// Configuration files that schedulers here already have, by their path on the host; or why they cannot be read
     pub bases: BTreeMap<String, Result<Vec<u8>, String>>,
-    /// The paths that the scheduler shall see besides
-    pub mounts: Vec<HostMount>,
+    /// The paths that the scheduler shall see besides, or why one cannot be mounted
+    pub mounts: Result<Vec<HostMount>, Finding>,
+}
+
+/// How much is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The host and our own directory: enough to judge what runs, and to take our edit out
+    Host,
+    /// The sources too
+    All,
 }
 
 /// What manifests say about their schedulers, or why they cannot be edited.
@@ -119,11 +129,11 @@ impl HostFacts {
 
 /// Looks at the host and at the sources.
 pub fn take_snapshot(settings: &Settings) -> Result<Snapshot, Finding> {
-    take_snapshot_after(settings, None)
+    take_snapshot_after(settings, Scope::All, None)
 }
 
-/// The same for who looked before. Everything is read again; but what manifests say that have not changed is known.
-pub fn take_snapshot_after(settings: &Settings, before: Option<&Snapshot>) -> Result<Snapshot, Finding> {
+/// Like [`take_snapshot`], but reuses what an earlier snapshot knows about manifests that have not changed.
+pub fn take_snapshot_after(settings: &Settings, scope: Scope, before: Option<&Snapshot>) -> Result<Snapshot, Finding> {
     let root = HostRoot::new(&settings.host_root);
     root.resolve("/").and_then(std::fs::read_dir).map_err(|error| no_host_root(&settings.host_root, &error))?;
     let mut facts = HostFacts { given_dir: settings.manifest_dir(), ..HostFacts::default() };
@@ -158,8 +168,13 @@ pub fn take_snapshot_after(settings: &Settings, before: Option<&Snapshot>) -> Re
         Some(before) => read_bases(&root, before.bases.keys().cloned()),
         None => read_bases(&root, base_paths(&facts, &pods)),
     };
-    let mounts = settings.wishes.mounts.iter().map(|path| find_mount(&root, path)).collect::<Result<_, _>>()?;
-    let sources = settings.sources.iter().map(|dir| sources::read(dir)).collect::<Result<_, _>>()?;
+    let (mounts, sources) = match scope {
+        Scope::Host => (Ok(Vec::new()), Ok(Vec::new())),
+        Scope::All => (
+            settings.wishes.mounts.iter().map(|path| find_mount(&root, path)).collect(),
+            settings.sources.iter().map(|dir| sources::read(dir)).collect(),
+        ),
+    };
     Ok(Snapshot { facts, sources, state, pods, bases, mounts })
 }
 
@@ -173,6 +188,27 @@ pub(crate) fn no_host_root(root: &Path, error: &io::Error) -> Finding {
     let message = format!("cannot read the host root: {error}");
     let way_out = "give the host's root directory with --host-root DIR";
     Finding::error("host-root", message, way_out).in_file(root.display().to_string())
+}
+
+/// The line of the last schedpatch that had the lock, for people.
+pub(crate) fn last_writer(settings: &Settings) -> Option<String> {
+    let text = HostRoot::new(&settings.host_root).text(&format!("{}/{LOCK_FILE}", settings.state_dir))?;
+    Some(text.trim().to_owned()).filter(|line| !line.is_empty())
+}
+
+/// Every place in our own tree at which a change may lead a host path elsewhere, or change what is there.
+pub(crate) fn places(settings: &Settings, path: &str) -> BTreeSet<PathBuf> {
+    HostRoot::new(&settings.host_root).trail(path)
+}
+
+/// The same for a path of our own tree.
+pub(crate) fn own_places(path: &Path) -> BTreeSet<PathBuf> {
+    HostRoot::new("/").trail(&path.display().to_string())
+}
+
+/// The content of a file in our own tree, as long as it is a small regular one.
+pub(crate) fn own_content(path: &Path) -> io::Result<Vec<u8>> {
+    host::read_small_file(path)
 }
 
 fn read_pods(facts: &HostFacts) -> Pods {

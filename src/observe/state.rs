@@ -18,6 +18,8 @@ pub struct State {
     pub journal: Journal,
     /// Whether there is a journal at all
     pub is_known: bool,
+    /// Digest of the journal's file
+    pub digest: Option<Digest>,
     /// Why the journal cannot be read
     pub damaged: Option<Finding>,
     /// Texts that are there and complete
@@ -56,6 +58,7 @@ pub(super) fn read(root: &HostRoot, dir: &str) -> Result<State, Finding> {
                 // nothing is known to be wrong with it, so nobody may put it aside
                 damaged(dir, &error.to_string(), "run as root; see dmesg whether the disk is failing")
             })?;
+            state.digest = Some(Digest::of_bytes(&bytes));
             match Journal::from_json(&bytes) {
                 Ok(journal) => (state.journal, state.is_known) = (journal, true),
                 Err(why) => {

@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 pub use show::{Colour, show, show_findings, visible};
 
 use crate::compose::{self, Composed, KnownVersion, Origin};
-use crate::edit::{self, Manifest, Ours, Refusal, SchedulerPod, Wanted};
+use crate::edit::{self, HostMount, Manifest, Ours, Refusal, SchedulerPod, Wanted};
 use crate::finding::{Finding, Level};
 use crate::journal::REVISIONS_DIR;
-use crate::observe::{ManifestFile, Snapshot, State};
+use crate::observe::{ManifestFile, Snapshot, Source, State};
 use crate::platform::{self, Detected, Target as Place};
 use crate::revision::{Digest, revision};
 use crate::settings::{Settings, Wishes};
@@ -34,6 +34,8 @@ pub enum Direction {
     LastGood,
     /// What stands once more, under the next generation: the kubelet did not notice
     Nudge,
+    /// Nowhere: only the target is found
+    Judge,
 }
 
 /// What must change, or why nothing can be said. Errors are among the findings; a plan with errors has no steps.
@@ -144,7 +146,7 @@ pub fn make(snapshot: &Snapshot, settings: &Settings, direction: Direction) -> P
 fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: Direction) -> Result<(), Vec<Finding>> {
     let one = |finding: Finding| vec![finding];
     if direction == Direction::Apply {
-        plan.digest = Some(digest(snapshot));
+        plan.digest = snapshot.sources.as_ref().ok().map(|sources| digest(sources));
     }
     let detected = find_platform(snapshot, settings).map_err(one)?;
     plan.platform = Some(detected.platform.id);
@@ -167,16 +169,19 @@ fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: D
         Direction::Restore => undo::restore(plan, state, &chosen).map_err(in_target),
         Direction::LastGood => undo::back(plan, state, &chosen).map_err(in_target),
         Direction::Nudge => undo::nudge(plan, state, &chosen).map_err(in_target),
+        Direction::Judge => Ok(()),
         Direction::Apply => {
+            let sources = snapshot.sources.as_ref().map_err(|finding| one(finding.clone()))?;
+            let mounts = snapshot.mounts.as_ref().map_err(|finding| one(finding.clone()))?;
             let original = without_ours(state, &chosen).map_err(in_target)?;
             let manifest = Manifest::read(&original).map_err(in_target)?;
-            let Some(composed) = compose_for(plan, snapshot, settings, &chosen, &manifest)? else {
+            let Some(composed) = compose_for(plan, (snapshot, sources), settings, &chosen, &manifest)? else {
                 plan.findings.push(nothing_wanted());
                 return Ok(());
             };
             let target = Editable { chosen: &chosen, original: &original, manifest: &manifest };
-            apply(plan, snapshot, state, settings, &target, composed).map_err(in_target)?;
-            undo::judge_revision(plan, state, settings.retry).map_err(one)
+            apply(plan, mounts, state, settings, &target, composed).map_err(in_target)?;
+            undo::judge_revision(plan, state, &original, settings.retry).map_err(one)
         }
     }
 }
@@ -198,7 +203,7 @@ fn without_ours<'a>(state: &'a State, chosen: &target::Chosen<'a>) -> Result<Cow
 /// Composes for the scheduler as it is without our edit, and of the release that will run.
 fn compose_for(
     plan: &mut Plan,
-    snapshot: &Snapshot,
+    (snapshot, sources): (&Snapshot, &[Source]),
     settings: &Settings,
     chosen: &target::Chosen<'_>,
     manifest: &Manifest<'_>,
@@ -218,13 +223,13 @@ fn compose_for(
         Some((path, content.as_deref().map_err(String::as_str)))
     });
     let target = compose::Target { pod: original, version: version.version, base };
-    compose::compose(&snapshot.sources, &target, wishes, &settings.accept)
+    compose::compose(sources, &target, wishes, &settings.accept)
         .map_err(|findings| findings.into_iter().map(in_target).collect())
 }
 
 fn apply(
     plan: &mut Plan,
-    snapshot: &Snapshot,
+    mounts: &[HostMount],
     state: &State,
     settings: &Settings,
     target: &Editable<'_>,
@@ -235,7 +240,7 @@ fn apply(
     let config_dir = format!("{}/{REVISIONS_DIR}/{revision}", settings.state_dir.trim_end_matches('/'));
     let files = composed.expanded(&config_dir);
     let Wishes { image, dns_policy, args, .. } = settings.wishes.clone();
-    let mounts = snapshot.mounts.clone();
+    let mounts = mounts.to_vec();
     let wanted = Wanted { revision: revision.clone(), generation: 0, config_dir, image, dns_policy, args, mounts };
     let wanted = |generation| Wanted { generation, ..wanted.clone() };
 
@@ -310,8 +315,8 @@ fn find_platform(snapshot: &Snapshot, settings: &Settings) -> Result<Detected, F
     platform::detect(&snapshot.facts)
 }
 
-fn digest(snapshot: &Snapshot) -> Digest {
-    Digest::of_sources(snapshot.sources.iter().map(|source| &source.files))
+fn digest(sources: &[Source]) -> Digest {
+    Digest::of_sources(sources.iter().map(|source| &source.files))
 }
 
 fn refusal_message(id: &str) -> String {

@@ -7,6 +7,7 @@ use super::{Direction, Plan, replace_target};
 use crate::edit::{self, Refusal, Rule};
 use crate::finding::Finding;
 use crate::observe::State;
+use crate::revision::Digest;
 
 /// Plans to take ours out.
 pub(super) fn restore(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
@@ -144,10 +145,10 @@ pub(super) fn judge_state(plan: &mut Plan, state: &State, direction: Direction, 
 }
 
 /// A revision that failed here is not tried again unless somebody says so.
-pub(super) fn judge_revision(plan: &Plan, state: &State, retry: bool) -> Result<(), Finding> {
+pub(super) fn judge_revision(plan: &Plan, state: &State, original: &str, retry: bool) -> Result<(), Finding> {
     let bad = plan.revision.as_ref().and_then(|revision| Some((revision, state.journal.bad.get(revision)?)));
     match bad {
-        Some((revision, bad)) if !retry => {
+        Some((revision, bad)) if !retry && bad.holds_for(Digest::of_bytes(original.as_bytes())) => {
             let message = format!("revision {revision} failed here at {}: {}", bad.since, bad.reason);
             Err(Finding::error("bad-revision", message, "change the configuration, or insist with apply --retry"))
         }

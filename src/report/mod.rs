@@ -42,6 +42,21 @@ pub struct Report {
     pub extenders: Vec<String>,
     /// What was counted
     pub counts: Counts,
+    /// What happened once, and is no phase: the last few
+    pub notices: Vec<Notice>,
+}
+
+/// Something that happened once, for an event of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Counts up, so that each is told once
+    pub id: u64,
+    /// In CamelCase, for machines
+    pub reason: String,
+    /// In words
+    pub message: String,
+    /// Whether a person should look
+    pub is_warning: bool,
 }
 
 /// What was counted since the agent began.
@@ -59,6 +74,8 @@ pub struct Counts {
     pub drifts: u64,
     /// Commits that the kubelet did not notice
     pub nudges: u64,
+    /// Writes of others that a commit replaced in the same instant
+    pub overwritten: u64,
     /// Milliseconds from the last commit to its proof
     pub proof_millis: Option<u64>,
     /// When something was proven last
@@ -79,6 +96,7 @@ impl Report {
             scheduler_version: None,
             extenders: Vec::new(),
             counts: Counts::default(),
+            notices: Vec::new(),
         }
     }
 

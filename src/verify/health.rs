@@ -39,6 +39,11 @@ impl Health {
         Some(Self { client: Client::try_from(config).ok()?, path })
     }
 
+    /// Asks by a client that is there already.
+    pub fn by(client: Client, path: &str) -> Self {
+        Self { client, path: path.to_owned() }
+    }
+
     /// Whether it says that it is well. Who refuses to tell a stranger (flags may close the path) is there at least.
     pub async fn is_well(&self) -> bool {
         let Ok(request) = Request::get(&self.path).body(Vec::new()) else { return false };

@@ -12,5 +12,5 @@ pub use api::Pod;
 pub use expectation::Expectation;
 pub use health::Health;
 pub use pod::{Container, MirrorPod, Sight, see};
-pub use trial::{Failure, Limits, Trial, Verdict};
+pub use trial::{Cause, Failure, Limits, Trial, Verdict};
 pub use watch::{Known, PodWatch};

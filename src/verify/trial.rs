@@ -12,19 +12,14 @@ const MAX_ENDS: usize = 2;
 const STUCK: Duration = Duration::from_mins(1);
 /// The kubelet needs up to half a minute to end the old pod, and looks at its directory every 20 seconds anyway.
 const UNNOTICED: Duration = Duration::from_secs(90);
-/// How a scheduler ends that lost its lease, which says nothing about its configuration.
+/// How a scheduler ends that lost its lease, in lower case: kube-scheduler logs `"Leaderelection lost"`. It says nothing about
+/// its configuration.
 const LOST_LEASE: &str = "leaderelection lost";
-/// Why a container is not made, where waiting is not enough.
-const STUCK_REASONS: [&str; 8] = [
-    "ErrImagePull",
-    "ImagePullBackOff",
-    "ErrImageNeverPull",
-    "InvalidImageName",
-    "ImageInspectError",
-    "CreateContainerConfigError",
-    "CreateContainerError",
-    "RunContainerError",
-];
+/// Waiting reasons of a container whose image is missing.
+const PULL_REASONS: [&str; 5] =
+    ["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"];
+/// Waiting reasons of a container that the kubelet cannot create or start.
+const START_REASONS: [&str; 3] = ["CreateContainerConfigError", "CreateContainerError", "RunContainerError"];
 
 /// How long is long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,16 +38,17 @@ pub struct Trial {
     /// The container that failed before; the one that comes back must be another
     failed_container: Option<String>,
     nudged: bool,
-    /// The last look, to count time in which somebody answered
-    last: Option<(Duration, bool)>,
-    /// Time in which the API answered
+    /// When the API answered last; none after a question that it did not answer
+    last_answer: Option<Duration>,
+    /// Time between answers of the API; silence does not count
     asked: Duration,
     /// The same, since a pod of this commit was there, or since the beginning
     unnoticed: Duration,
-    /// Since when the local endpoint is dead while the API is away
-    dead_since: Option<Duration>,
     ready: Option<(String, Duration)>,
-    stuck: Option<(String, Duration)>,
+    /// What `asked` was when the kubelet first said that it cannot start the container
+    stuck: Option<Duration>,
+    /// Whether the proof was taken once
+    is_confirmed: bool,
     /// Containers of the time before the trial, which do not count
     before: Option<BTreeSet<String>>,
     ended: BTreeSet<String>,
@@ -76,11 +72,40 @@ pub enum Verdict {
     Dead(String),
 }
 
+/// What kind of evidence there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The scheduler ended by itself, twice
+    Ended,
+    /// Its image cannot be pulled
+    NotPulled,
+    /// The kubelet cannot create or start its container
+    NotStarted,
+    /// It was not ready in time
+    TimedOut,
+    /// The kubelet showed no pod of it in time
+    NotShown,
+    /// The journal says that it failed before
+    Before,
+}
+
+impl Cause {
+    /// In CamelCase, for machines.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Ended => "SchedulerEnds",
+            Self::NotPulled | Self::NotStarted => "CannotStart",
+            Self::TimedOut | Self::NotShown => "TimedOut",
+            Self::Before => "FailedBefore",
+        }
+    }
+}
+
 /// Evidence of failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// In CamelCase, for machines
-    pub reason: &'static str,
+    /// What kind of evidence
+    pub cause: Cause,
     /// In words, with the scheduler's own
     pub message: String,
     /// The container that failed
@@ -95,12 +120,12 @@ impl Trial {
             limits,
             failed_container,
             nudged: false,
-            last: None,
+            last_answer: None,
             asked: Duration::ZERO,
             unnoticed: Duration::ZERO,
-            dead_since: None,
             ready: None,
             stuck: None,
+            is_confirmed: false,
             before: None,
             ended: BTreeSet::new(),
             words: None,
@@ -121,16 +146,21 @@ impl Trial {
     /// The proof was taken: what comes after it is judged anew.
     pub fn confirmed(&mut self) {
         self.before.get_or_insert_default().append(&mut self.ended);
-        (self.asked, self.words, self.last) = (Duration::ZERO, None, None);
+        (self.asked, self.words, self.last_answer, self.is_confirmed) = (Duration::ZERO, None, None, true);
     }
 
-    /// Judges what is seen now. `healthy`: what the scheduler's own endpoint says, where it was asked.
+    /// Whether the proof was taken once.
+    pub fn is_confirmed(&self) -> bool {
+        self.is_confirmed
+    }
+
+    /// Judges what the API answered just now. `healthy`: what the scheduler's own endpoint says, where it was asked.
     pub fn judge(&mut self, sight: &Sight, healthy: Option<bool>, now: Duration) -> Verdict {
         self.count(sight, now);
         match sight {
             Sight::Unasked => Verdict::Unknown("nobody is asked".to_owned()),
             Sight::NotYet => Verdict::Wait("the API is being asked".to_owned(), now + self.limits.timeout),
-            Sight::Away(why) => self.judge_locally(why, healthy, now),
+            Sight::Away(why) => self.judge_locally(why, healthy),
             Sight::Absent => {
                 self.ready = None;
                 self.judge_unnoticed("there is no mirror pod yet", now)
@@ -144,16 +174,13 @@ impl Trial {
     }
 
     fn count(&mut self, sight: &Sight, now: Duration) {
-        let answers = matches!(sight, Sight::Absent | Sight::Pod(_));
-        if let Some((last, true)) = self.last {
+        let answer = matches!(sight, Sight::Absent | Sight::Pod(_)).then_some(now);
+        if let (Some(last), Some(now)) = (self.last_answer, answer) {
             let passed = now.saturating_sub(last);
             self.asked += passed;
             self.unnoticed += passed;
         }
-        self.last = Some((now, answers));
-        if answers {
-            self.dead_since = None;
-        }
+        self.last_answer = answer;
     }
 
     /// Whether this is the pod of the manifest, not that of an earlier text.
@@ -166,28 +193,32 @@ impl Trial {
         self.unnoticed = Duration::ZERO;
         let Some(container) = &pod.container else {
             self.ready = None;
-            return self.judge_stuck("NotStarted", "the kubelet does not start it: a volume may be missing", now);
+            let message = "the kubelet does not start it: a volume may be missing";
+            return self.judge_stuck(Cause::NotStarted, "NotStarted", message, now);
         };
         self.note_end(container);
         let is_other = self.failed_container.as_ref() != Some(&container.id);
         if container.ready && is_other && !container.id.is_empty() && self.is_healthy(healthy) {
-            self.stuck = None;
+            self.unstick();
             return self.judge_ready(&container.id, now);
         }
         self.ready = None;
         if self.ended.len() >= MAX_ENDS {
-            return self.failed("SchedulerEnds", "the scheduler ended twice by itself", container);
+            return self.failed(Cause::Ended, "the scheduler ended twice by itself", container);
         }
         match &container.waiting {
-            Some((reason, message)) if STUCK_REASONS.contains(&reason.as_str()) => {
-                self.judge_stuck(reason, message, now)
+            Some((reason, message)) if PULL_REASONS.contains(&reason.as_str()) => {
+                self.judge_stuck(Cause::NotPulled, reason, message, now)
+            }
+            Some((reason, message)) if START_REASONS.contains(&reason.as_str()) => {
+                self.judge_stuck(Cause::NotStarted, reason, message, now)
             }
             Some((reason, _)) => {
-                self.stuck = None;
+                self.unstick();
                 self.judge_time(&format!("the scheduler is waiting: {reason}"), now)
             }
             None => {
-                self.stuck = None;
+                self.unstick();
                 self.judge_time("the scheduler is not ready yet", now)
             }
         }
@@ -207,7 +238,7 @@ impl Trial {
             if is_first && self.expected.revision.is_none() {
                 before.insert(id.clone());
             }
-            if !before.contains(id) && !words.contains(LOST_LEASE) {
+            if !before.contains(id) && !words.to_lowercase().contains(LOST_LEASE) {
                 self.ended.insert(id.clone());
                 self.words = Some(words.clone());
             }
@@ -227,64 +258,67 @@ impl Trial {
         Verdict::Wait("the scheduler is ready; waiting whether it stays so".to_owned(), until)
     }
 
-    fn judge_stuck(&mut self, reason: &str, message: &str, now: Duration) -> Verdict {
-        let since = match &self.stuck {
-            // a pull that fails alternates between two reasons
-            Some((_, since)) => *since,
-            None => now,
-        };
-        self.stuck = Some((reason.to_owned(), since));
-        if now.saturating_sub(since) >= STUCK {
-            let message = format!("the scheduler was not started for {} s: {reason}: {message}", STUCK.as_secs());
-            return Verdict::Failed(Failure { reason: "CannotStart", message, container: None });
+    /// The container starts after all, and has the whole time to get ready.
+    fn unstick(&mut self) {
+        if self.stuck.take().is_some() {
+            self.asked = Duration::ZERO;
         }
-        self.judge_time(&format!("the scheduler is not started: {reason}"), now).no_later_than(since + STUCK)
+    }
+
+    /// The kubelet of this node does not report, so that nothing was shown says nothing: the time begins anew.
+    pub fn without_kubelet(&mut self) {
+        (self.asked, self.unnoticed, self.last_answer) = (Duration::ZERO, Duration::ZERO, None);
+    }
+
+    /// A pull that fails alternates between two reasons, so the time counts over both.
+    fn judge_stuck(&mut self, cause: Cause, reason: &str, message: &str, now: Duration) -> Verdict {
+        let stuck_for = self.asked.saturating_sub(*self.stuck.get_or_insert(self.asked));
+        if stuck_for >= STUCK {
+            let message = format!("the scheduler was not started for {} s: {reason}: {message}", STUCK.as_secs());
+            return Verdict::Failed(Failure { cause, message, container: None });
+        }
+        self.judge_time(&format!("the scheduler is not started: {reason}"), now)
+            .no_later_than(now + STUCK.saturating_sub(stuck_for))
     }
 
     fn judge_unnoticed(&mut self, why: &str, now: Duration) -> Verdict {
         if self.nudged || self.expected.revision.is_none() {
-            return self.judge_time(why, now);
+            return self.judge_time_for(Cause::NotShown, why, now);
         }
         if self.unnoticed >= UNNOTICED {
             return Verdict::Nudge;
         }
-        self.judge_time(why, now).no_later_than(now + UNNOTICED.saturating_sub(self.unnoticed))
+        let left = UNNOTICED.saturating_sub(self.unnoticed);
+        self.judge_time_for(Cause::NotShown, why, now).no_later_than(now + left)
     }
 
     fn judge_time(&self, why: &str, now: Duration) -> Verdict {
+        self.judge_time_for(Cause::TimedOut, why, now)
+    }
+
+    fn judge_time_for(&self, cause: Cause, why: &str, now: Duration) -> Verdict {
         let left = self.limits.timeout.saturating_sub(self.asked);
         if left.is_zero() {
             let said = self.words.as_ref().map_or_else(String::new, |words| format!("; it said: {words}"));
             let message = format!("not ready after {} s: {why}{said}", self.limits.timeout.as_secs());
-            return Verdict::Failed(Failure { reason: "TimedOut", message, container: None });
+            return Verdict::Failed(Failure { cause, message, container: None });
         }
         Verdict::Wait(why.to_owned(), now + left)
     }
 
-    /// The API is away: only a scheduler that is dead for as long is evidence.
-    fn judge_locally(&mut self, why: &str, healthy: Option<bool>, now: Duration) -> Verdict {
+    /// The API is away. Whatever the scheduler's own endpoint says, that is no evidence: without the API no scheduler runs.
+    fn judge_locally(&mut self, why: &str, healthy: Option<bool>) -> Verdict {
         self.ready = None;
         match healthy {
-            Some(false) => {
-                let since = *self.dead_since.get_or_insert(now);
-                if now.saturating_sub(since) >= self.limits.timeout {
-                    let message = format!(
-                        "its own endpoint was dead for {} s, and the API was away: {why}",
-                        self.limits.timeout.as_secs()
-                    );
-                    return Verdict::Failed(Failure { reason: "SchedulerDead", message, container: None });
-                }
-                return Verdict::Dead(format!("neither the API nor the scheduler itself answers: {why}"));
-            }
-            _ => self.dead_since = None,
+            Some(false) => Verdict::Dead(format!("neither the API nor the scheduler itself answers: {why}")),
+            _ => Verdict::Unknown(format!("the API does not answer: {why}")),
         }
-        Verdict::Unknown(format!("the API does not answer: {why}"))
     }
 
-    fn failed(&self, reason: &'static str, why: &str, container: &Container) -> Verdict {
+    fn failed(&self, cause: Cause, why: &str, container: &Container) -> Verdict {
         let said = self.words.as_ref().map_or_else(String::new, |words| format!("; it said: {words}"));
         let container = Some(container.id.clone()).filter(|id| !id.is_empty());
-        Verdict::Failed(Failure { reason, message: format!("{why}{said}"), container })
+        Verdict::Failed(Failure { cause, message: format!("{why}{said}"), container })
     }
 }
 

@@ -1,4 +1,10 @@
 //! Follows one mirror pod by its name, so that the number of pods in the cluster does not matter.
+//!
+//! A watch that was reset goes on without a new list, so it may say nothing for hours. Whoever needs an answer asks for the
+//! pod, and the answer is kept here.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use kube::runtime::WatchStreamExt as _;
@@ -24,11 +30,34 @@ pub enum Known {
     Pod(Box<Pod>),
 }
 
+impl Known {
+    /// Whether the API answered.
+    pub fn is_answer(&self) -> bool {
+        matches!(self, Self::Absent | Self::Pod(_))
+    }
+
+    /// The API counts the versions of its objects. A late event may tell of an older one than an answer before it.
+    fn is_older_than(&self, other: &Self) -> bool {
+        let version = |known: &Self| match known {
+            Self::Pod(pod) => pod.metadata.resource_version.as_ref()?.parse::<u64>().ok(),
+            _ => None,
+        };
+        version(self).zip(version(other)).is_some_and(|(own, other)| own < other)
+    }
+}
+
+/// The last word about the pod, and when it came.
+#[derive(Clone, Debug)]
+struct Latest {
+    known: Known,
+    at: Instant,
+}
+
 /// A pod that is followed until this is dropped.
 #[derive(Debug)]
 pub struct PodWatch {
-    /// What is known now
-    pub known: watch::Receiver<Known>,
+    latest: watch::Receiver<Latest>,
+    sender: Arc<watch::Sender<Latest>>,
     pods: Api<Pod>,
     name: String,
     task: JoinHandle<()>,
@@ -43,53 +72,85 @@ impl Drop for PodWatch {
 impl PodWatch {
     /// Begins to follow a pod.
     pub fn begin(client: Client, namespace: &str, name: &str) -> Self {
-        let (sender, known) = watch::channel(Known::NotYet);
+        let (sender, latest) = watch::channel(Latest { known: Known::NotYet, at: Instant::now() });
+        let sender = Arc::new(sender);
         let pods: Api<Pod> = Api::namespaced(client, namespace);
-        let (asked, own_name) = (pods.clone(), name.to_owned());
-        let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-        let task = tokio::spawn(async move {
-            let mut events = watcher::watcher(pods, config).default_backoff().boxed();
-            let mut listed = None;
-            // the first answer is waited for, but not for ever
-            let deadline = Instant::now() + ANSWER_TIMEOUT;
-            let mut is_answered = false;
-            loop {
-                let event = if is_answered {
-                    events.next().await
-                } else if let Ok(event) = tokio::time::timeout_at(deadline, events.next()).await {
-                    event
-                } else {
-                    sender.send_replace(Known::Away(format!("no answer in {} s", ANSWER_TIMEOUT.as_secs())));
-                    is_answered = true;
-                    continue;
-                };
-                let Some(event) = event else { return };
-                // that a list begins is no answer
-                is_answered |= !matches!(event, Ok(Event::Init));
-                let news = match event {
-                    Ok(Event::Init) => {
-                        listed = None;
-                        continue;
-                    }
-                    Ok(Event::InitApply(pod)) => {
-                        listed = Some(pod);
-                        continue;
-                    }
-                    Ok(Event::InitDone) => listed.take().map_or(Known::Absent, |pod| Known::Pod(Box::new(pod))),
-                    Ok(Event::Apply(pod)) => Known::Pod(Box::new(pod)),
-                    Ok(Event::Delete(_)) => Known::Absent,
-                    Err(error) => Known::Away(told(&error)),
-                };
-                if sender.send(news).is_err() {
-                    return;
-                }
-            }
-        });
-        Self { known, pods: asked, name: own_name, task }
+        let task = tokio::spawn(follow(pods.clone(), name.to_owned(), Arc::clone(&sender)));
+        Self { latest, sender, pods, name: name.to_owned(), task }
     }
 
-    /// The pod as the API has it in this moment, if there is one.
-    pub async fn ask(&self) -> Result<Option<Pod>, String> {
-        answer(self.pods.get_opt(&self.name)).await
+    /// What is known now, and how old it is.
+    pub fn latest(&mut self) -> (Known, Duration) {
+        let latest = self.latest.borrow_and_update();
+        (latest.known.clone(), latest.at.elapsed())
     }
+
+    /// Whether the last question was not answered.
+    pub fn is_away(&self) -> bool {
+        matches!(self.latest.borrow().known, Known::Away(_))
+    }
+
+    /// Waits for news of the pod.
+    pub async fn changed(&mut self) {
+        if self.latest.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Asks for the pod as the API has it in this moment, and keeps the answer.
+    pub async fn ask(&mut self) -> Known {
+        let known = match answer(self.pods.get_opt(&self.name)).await {
+            Ok(Some(pod)) => Known::Pod(Box::new(pod)),
+            Ok(None) => Known::Absent,
+            Err(why) => Known::Away(why),
+        };
+        self.sender.send_replace(Latest { known: known.clone(), at: Instant::now() });
+        // whoever asked needs no wake for the answer
+        self.latest.mark_unchanged();
+        known
+    }
+}
+
+/// Passes on what the watch tells.
+async fn follow(pods: Api<Pod>, name: String, sender: Arc<watch::Sender<Latest>>) {
+    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut events = watcher::watcher(pods, config).default_backoff().boxed();
+    let mut listed = None;
+    // the first answer is waited for, but not for ever
+    let deadline = Instant::now() + ANSWER_TIMEOUT;
+    let mut is_answered = false;
+    loop {
+        let event = if is_answered {
+            events.next().await
+        } else if let Ok(event) = tokio::time::timeout_at(deadline, events.next()).await {
+            event
+        } else {
+            tell(&sender, Known::Away(format!("no answer in {} s", ANSWER_TIMEOUT.as_secs())));
+            is_answered = true;
+            continue;
+        };
+        let Some(event) = event else { return };
+        // that a list begins is no answer
+        is_answered |= !matches!(event, Ok(Event::Init));
+        match event {
+            Ok(Event::Init) => listed = None,
+            Ok(Event::InitApply(pod)) => listed = Some(pod),
+            Ok(Event::InitDone) => {
+                tell(&sender, listed.take().map_or(Known::Absent, |pod| Known::Pod(Box::new(pod))));
+            }
+            Ok(Event::Apply(pod)) => tell(&sender, Known::Pod(Box::new(pod))),
+            Ok(Event::Delete(_)) => tell(&sender, Known::Absent),
+            Err(error) => tell(&sender, Known::Away(told(&error))),
+        }
+    }
+}
+
+fn tell(sender: &watch::Sender<Latest>, known: Known) {
+    sender.send_if_modified(|latest| {
+        if known.is_older_than(&latest.known) {
+            return false;
+        }
+        *latest = Latest { known, at: Instant::now() };
+        true
+    });
 }

@@ -273,7 +273,17 @@ fn run(
     // a child that another test has just forked holds our lock, too, until it runs its own program
     let lock_timeout = Duration::from_secs(10);
     let asker = if matches!(operation, Operation::Prove(_)) { Asker::Agent } else { Asker::Person };
-    let order = Order { settings: &settings, direction, asker, only: None, over: None, command, lock_timeout, purge };
+    let order = Order {
+        settings: &settings,
+        direction,
+        asker,
+        only: None,
+        over: None,
+        while_bad: None,
+        command,
+        lock_timeout,
+        purge,
+    };
     let world = World { door, clock: &|| Stamp::from_unix(1_800_000_000) };
     let told = |finding: Finding| format!("{}: {}", finding.rule, finding.message);
     if matches!(operation, Operation::Prove(_)) {

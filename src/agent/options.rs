@@ -1,0 +1,106 @@
+//! What the agent is told, and its ways to the world outside.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+
+use crate::apply::{Door, HostDoor};
+use crate::stamp::Stamp;
+use crate::verify::{Health, Limits};
+use crate::wake::Wakes;
+
+/// Whose word is proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// The mirror pod's
+    MirrorPod,
+    /// Nobody's
+    None,
+}
+
+/// How changes go over the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rollout {
+    /// Only where there is one control-plane node
+    SingleNode,
+    /// On every node as it pleases: all schedulers may restart at once
+    UnsafeParallel,
+}
+
+/// How the agent goes about it.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Name of this node
+    pub node: String,
+    /// Whose word is proof
+    pub proof: Proof,
+    /// How long is long
+    pub limits: Limits,
+    /// The slow timer
+    pub resync: Duration,
+    /// How changes go over the cluster
+    pub rollout: Rollout,
+    /// How long to wait for another writer
+    pub lock_timeout: Duration,
+    /// The time of the day, only to tell it
+    pub clock: fn() -> Stamp,
+}
+
+/// The agent's ways to the world outside its files. Tests put their own here.
+pub struct Outside {
+    /// The API; none to run without any
+    pub client: Option<Client>,
+    /// What tells of changed files
+    pub wakes: Wakes,
+    /// The way to the host's files
+    pub door: Arc<dyn Door + Send + Sync>,
+    /// The scheduler's own endpoint at an address
+    pub scheduler: SchedulerAt,
+}
+
+impl Outside {
+    /// The real world, with this way to the API.
+    pub fn real(client: Option<Client>) -> Self {
+        Self { client, wakes: Wakes::default(), door: Arc::new(HostDoor), scheduler: SchedulerAt(Arc::new(Health::at)) }
+    }
+}
+
+impl std::fmt::Debug for Outside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outside").field("wakes", &self.wakes).finish_non_exhaustive()
+    }
+}
+
+/// Finds the scheduler's own endpoint at an address.
+#[derive(Clone)]
+pub struct SchedulerAt(pub Arc<FindHealth>);
+
+/// From an address to what asks there.
+type FindHealth = dyn Fn(&str) -> Option<Health> + Send + Sync;
+
+impl std::fmt::Debug for SchedulerAt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SchedulerAt")
+    }
+}
+
+/// A client that can be shown.
+#[derive(Clone)]
+pub(super) struct ClientHandle(pub Client);
+
+impl std::fmt::Debug for ClientHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+/// A door that can be shown.
+#[derive(Clone)]
+pub(super) struct DoorHandle(pub Arc<dyn Door + Send + Sync>);
+
+impl std::fmt::Debug for DoorHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Door")
+    }
+}

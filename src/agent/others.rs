@@ -1,0 +1,63 @@
+//! Another schedpatch that writes on this host: a second release, or an agent that was left behind. A person who runs
+//! `schedpatch apply` or `restore` is none.
+
+use std::time::Duration;
+
+use super::drift::Drifts;
+use super::{Agent, Seen};
+use crate::observe;
+
+/// How the line of an agent begins in the lock's file.
+const AN_AGENT: &str = "schedpatch run,";
+
+/// What others committed here.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Others {
+    /// The generation that is known: seen first, or committed by this agent
+    known: Option<u64>,
+    /// Whether this agent has committed
+    has_committed: bool,
+    commits: Drifts,
+    who: String,
+}
+
+impl Others {
+    /// This agent committed.
+    pub fn committed(&mut self, generation: Option<u64>) {
+        (self.known, self.has_committed) = (generation, true);
+    }
+
+    /// How long to keep quiet if another agent wrote too often, and who that is.
+    pub fn too_many(&mut self, now: Duration) -> Option<(Duration, &str)> {
+        self.commits.too_many(now).map(|after| (after, self.who.as_str()))
+    }
+
+    /// Another generation is in place. Says whether somebody else must have committed it.
+    fn is_foreign(&mut self, generation: Option<u64>) -> bool {
+        let is_foreign = self.has_committed && generation.is_some() && generation != self.known;
+        self.known = generation;
+        is_foreign
+    }
+}
+
+impl Agent {
+    /// Notes a commit that another agent made since this one did.
+    pub(super) fn note_others(&mut self, seen: &Seen) {
+        let ours = seen.plan.target.as_ref().and_then(|target| target.ours());
+        if !self.others.is_foreign(ours.map(|ours| ours.generation)) {
+            return;
+        }
+        let is_in_journal =
+            seen.journal.current.as_ref().map(|commit| commit.generation) == ours.map(|ours| ours.generation);
+        let who = match observe::last_writer(&self.settings) {
+            Some(line) if is_in_journal && line.starts_with(AN_AGENT) => line,
+            // a person, by the command line
+            Some(_) if is_in_journal => return,
+            _ => format!("it keeps its state elsewhere than in {}", self.settings.state_dir),
+        };
+        tracing::warn!("another schedpatch replaced the manifest: {who}");
+        self.others.who = who;
+        let now = self.now();
+        self.others.commits.note(now);
+    }
+}

@@ -1,0 +1,68 @@
+//! What the agent tells: one report, replaced whenever something changes.
+
+use super::{Agent, Seen, was_proven};
+use crate::apply::{Receipt, Slipped};
+use crate::phase::{Phase, Standing};
+use crate::report::{Notice, Report};
+
+/// So many notices are kept for whoever tells them to the cluster.
+const MAX_NOTICES: usize = 16;
+
+impl Agent {
+    /// Reports where this node is, and logs it if that is news.
+    pub(super) fn say(&mut self, seen: Option<&Seen>, standing: Standing) {
+        let before = self.report.borrow().clone();
+        let is_news = (before.standing.phase, &before.standing.reason) != (standing.phase, &standing.reason)
+            || before.standing.message != standing.message && standing.phase != Phase::Verifying;
+        let since = if before.standing.phase == standing.phase { before.since } else { (self.options.clock)() };
+        let notices = self.notices.clone();
+        let mut report = Report { standing, since, counts: self.counts.clone(), notices, ..before };
+        if let Some(Seen { plan, journal, is_whole, .. }) = seen {
+            let target = plan.target.as_ref();
+            let ours = target.and_then(|target| target.ours());
+            let proven = seen.is_some_and(was_proven);
+            report.digest = plan.digest.or(report.digest);
+            // other sources may come to the same revision, and are then proven with it
+            report.verified_digest = if report.standing.phase == Phase::Ready {
+                plan.digest
+            } else {
+                journal.last_good.as_ref().filter(|_| proven).and_then(|good| good.digest)
+            };
+            report.revision = ours.map(|ours| ours.revision.clone());
+            report.generation = ours.map(|ours| ours.generation);
+            report.platform = plan.platform;
+            if *is_whole {
+                report.scheduler_version = plan.scheduler.as_ref().map(|known| known.text.clone());
+                report.extenders.clone_from(&plan.extenders);
+            }
+        }
+        if is_news {
+            report.log();
+        }
+        self.report.send_replace(report);
+    }
+
+    /// Logs what happened once, and leaves it for an event.
+    pub(super) fn notice(&mut self, reason: &str, message: String) {
+        tracing::warn!(reason, "{message}");
+        let id = self.notices.last().map_or(1, |last| last.id + 1);
+        self.notices.push(Notice { id, reason: reason.to_owned(), message, is_warning: true });
+        if self.notices.len() > MAX_NOTICES {
+            self.notices.remove(0);
+        }
+    }
+
+    /// Tells of a write of somebody else that our commit replaced in the same instant.
+    pub(super) fn notice_overwritten(&mut self, receipt: &Receipt) {
+        if receipt.slipped != Slipped::Foreign {
+            return;
+        }
+        self.counts.overwritten += 1;
+        let what = match &receipt.kept {
+            Some(path) => format!("their text is kept in {path} on this node"),
+            None => "what they wrote is lost: have them write it again".to_owned(),
+        };
+        let message = format!("somebody else wrote the manifest in the instant before the agent replaced it; {what}");
+        self.notice("Overwritten", message);
+    }
+}

@@ -1,0 +1,354 @@
+//! An API server in the process, under the same client as the real one: nodes, pods, events, watches, and faults on command.
+//! No sockets, so that time can be turned.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Bytes, Frame};
+use hyper::{Method, Request, Response, StatusCode};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// What is wrong with the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing
+    None,
+    /// Connections are refused
+    Refuse,
+    /// Questions get no answer, and open watches say nothing
+    Hang,
+    /// Every question gets this code
+    Code(u16),
+    /// Every answer takes so many milliseconds
+    Slow(u64),
+    /// Lists of nodes are empty
+    NoNodes,
+    /// Pods that are asked for are somebody else's
+    WrongPods,
+}
+
+type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
+type Chunk = Result<Frame<Bytes>, io::Error>;
+
+#[derive(Default)]
+struct State {
+    version: u64,
+    nodes: BTreeMap<String, Value>,
+    pods: BTreeMap<String, Value>,
+    /// Version, kind and object of every change of a pod
+    history: Vec<(u64, &'static str, Value)>,
+    watches: Vec<Watch>,
+    events: Vec<Value>,
+    fault: Option<Fault>,
+    /// Watches that are opened from now on say nothing
+    is_mute: bool,
+}
+
+struct Watch {
+    name: String,
+    seen: u64,
+    sender: UnboundedSender<Chunk>,
+}
+
+/// The API server.
+#[derive(Clone, Default)]
+pub struct Api(Arc<Mutex<State>>);
+
+impl Api {
+    pub fn new(nodes: &[&str]) -> Self {
+        let api = Self::default();
+        for node in nodes {
+            api.add_node(node);
+        }
+        api
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("nobody panics with it")
+    }
+
+    pub fn client(&self) -> Client {
+        let api = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let api = api.clone();
+            async move { api.answer(request).await }
+        });
+        Client::new(service, "default")
+    }
+
+    pub fn add_node(&self, name: &str) {
+        let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name, "uid": name,
+            "labels": { "node-role.kubernetes.io/control-plane": "" }, "annotations": {} }, "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
+        self.state().nodes.insert(name.to_owned(), node);
+    }
+
+    pub fn node(&self, name: &str) -> Option<Value> {
+        self.state().nodes.get(name).cloned()
+    }
+
+    /// Whether the kubelet of a node reports.
+    pub fn set_node_ready(&self, name: &str, is_ready: bool) {
+        if let Some(node) = self.state().nodes.get_mut(name) {
+            node["status"]["conditions"][0]["status"] = json!(if is_ready { "True" } else { "Unknown" });
+        }
+    }
+
+    /// What the nodes' events say: reason and note.
+    pub fn events(&self) -> Vec<(String, String)> {
+        let text = |event: &Value, key: &str| event[key].as_str().unwrap_or_default().to_owned();
+        self.state().events.iter().map(|event| (text(event, "reason"), text(event, "note"))).collect()
+    }
+
+    /// What is wrong from now on. What watches had to say meanwhile they say when it is over.
+    pub fn set_fault(&self, fault: Fault) {
+        let mut state = self.state();
+        state.fault = Some(fault);
+        if matches!(fault, Fault::Refuse) {
+            state.reset();
+        }
+        state.tell_watches();
+    }
+
+    pub fn fault(&self) -> Fault {
+        self.state().fault.unwrap_or(Fault::None)
+    }
+
+    /// Cuts every open watch, as a TCP reset does.
+    pub fn reset_watches(&self) {
+        self.state().reset();
+    }
+
+    /// Watches that are opened from now on say nothing, though everything else answers.
+    pub fn mute_watches(&self, is_mute: bool) {
+        self.state().is_mute = is_mute;
+    }
+
+    /// Puts a pod, as the kubelet does, if it is not there just so.
+    pub fn put_pod(&self, name: &str, mut pod: Value) {
+        let mut state = self.state();
+        let before = state.pods.get(name).cloned();
+        let without_version = before.clone().map(|mut before| {
+            before["metadata"]["resourceVersion"] = Value::Null;
+            before
+        });
+        pod["metadata"]["resourceVersion"] = Value::Null;
+        if without_version.as_ref() == Some(&pod) {
+            return;
+        }
+        state.version += 1;
+        let version = state.version;
+        pod["metadata"]["resourceVersion"] = json!(version.to_string());
+        state.pods.insert(name.to_owned(), pod.clone());
+        state.history.push((version, if before.is_some() { "MODIFIED" } else { "ADDED" }, pod));
+        state.tell_watches();
+    }
+
+    /// Removes a pod.
+    pub fn remove_pod(&self, name: &str) {
+        let mut state = self.state();
+        if let Some(mut pod) = state.pods.remove(name) {
+            state.version += 1;
+            let version = state.version;
+            pod["metadata"]["resourceVersion"] = json!(version.to_string());
+            state.history.push((version, "DELETED", pod));
+            state.tell_watches();
+        }
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Result<Answer, io::Error> {
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path().to_owned();
+        // an answer that takes its time is given by the API as it is then
+        if let Fault::Slow(millis) = self.fault() {
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+        }
+        match self.fault() {
+            Fault::Hang => std::future::pending().await,
+            Fault::Refuse => return Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
+            Fault::Code(code) => return Ok(failure(code, "as told")),
+            Fault::None | Fault::NoNodes | Fault::WrongPods | Fault::Slow(_) => {}
+        }
+        let bytes = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        let is_apply =
+            parts.headers.get("content-type").is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply"));
+        let object: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+        let query: BTreeMap<String, String> = parts.uri.query().map(pairs).unwrap_or_default();
+        Ok(match (parts.method, path.as_str()) {
+            (Method::GET, "/api/v1/nodes") => self.list_nodes(&query),
+            (Method::PATCH, path) if path.starts_with("/api/v1/nodes/") => {
+                self.patch_node(path.rsplit('/').next().unwrap_or_default(), &object, is_apply)
+            }
+            (Method::GET, path) if path.starts_with("/api/v1/nodes/") => {
+                found(self.node(path.rsplit('/').next().unwrap_or_default()))
+            }
+            (Method::GET, path) if path.ends_with("/pods") => self.list_or_watch_pods(&query),
+            (Method::GET, path) if path.contains("/pods/") => {
+                let pod = self.state().pods.get(path.rsplit('/').next().unwrap_or_default()).cloned();
+                found(pod.map(|pod| self.disguise(pod)))
+            }
+            (Method::POST | Method::PATCH, path) if path.contains("/events") => {
+                self.state().events.push(object.clone());
+                answer(StatusCode::CREATED, &object)
+            }
+            (method, path) => failure(404, &format!("no such thing: {method} {path}")),
+        })
+    }
+
+    fn list_nodes(&self, query: &BTreeMap<String, String>) -> Answer {
+        let state = self.state();
+        let label = query.get("labelSelector").cloned().unwrap_or_default();
+        let name = query.get("fieldSelector").and_then(|field| field.strip_prefix("metadata.name="));
+        let has_name = |node: &&Value| name.is_none_or(|name| node["metadata"]["name"] == name);
+        let has_label = |node: &&Value| label.is_empty() || node["metadata"]["labels"].get(&label).is_some();
+        let nodes: Vec<&Value> = state.nodes.values().filter(has_name).filter(has_label).collect();
+        let nodes = if state.fault == Some(Fault::NoNodes) { Vec::new() } else { nodes };
+        if name.is_some() {
+            return answer(
+                StatusCode::OK,
+                &json!({ "apiVersion": "v1", "kind": "NodeList", "metadata": {}, "items": nodes }),
+            );
+        }
+        let items: Vec<Value> = nodes.into_iter().map(partial).collect();
+        answer(
+            StatusCode::OK,
+            &json!({ "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+                "metadata": { "resourceVersion": state.version.to_string() }, "items": items }),
+        )
+    }
+
+    /// Annotations alone are ever changed. A server-side apply of a node that is not there makes one, as the real API does.
+    fn patch_node(&self, name: &str, patch: &Value, is_apply: bool) -> Answer {
+        let mut state = self.state();
+        if !state.nodes.contains_key(name) {
+            if !is_apply || patch["metadata"].get("uid").is_some() || patch["metadata"].get("resourceVersion").is_some()
+            {
+                return failure(404, "no such node");
+            }
+            state.nodes.insert(name.to_owned(), json!({ "metadata": { "name": name } }));
+        }
+        let node = state.nodes.get_mut(name).expect("it is there");
+        let annotations = patch["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
+        if is_apply && let Some(own) = node["metadata"]["annotations"].as_object_mut() {
+            own.retain(|key, _| !key.starts_with("schedpatch.io/"));
+        }
+        for (key, value) in annotations {
+            node["metadata"]["annotations"][&key] = value;
+        }
+        let shown = partial(node);
+        answer(StatusCode::OK, &shown)
+    }
+
+    fn list_or_watch_pods(&self, query: &BTreeMap<String, String>) -> Answer {
+        let name =
+            query.get("fieldSelector").and_then(|field| field.strip_prefix("metadata.name=")).unwrap_or_default();
+        let since: u64 = query.get("resourceVersion").and_then(|version| version.parse().ok()).unwrap_or(0);
+        if query.get("watch").is_none_or(|watch| watch != "true") {
+            let state = self.state();
+            let items: Vec<Value> = state.pods.get(name).into_iter().cloned().collect();
+            return answer(
+                StatusCode::OK,
+                &json!({ "apiVersion": "v1", "kind": "PodList",
+                    "metadata": { "resourceVersion": state.version.to_string() }, "items": items }),
+            );
+        }
+        let (sender, receiver) = unbounded_channel();
+        let mut state = self.state();
+        if state.is_mute {
+            // kept open, and never told anything
+            state.watches.push(Watch { name: String::new(), seen: u64::MAX, sender });
+        } else {
+            state.watches.push(Watch { name: name.to_owned(), seen: since, sender });
+        }
+        state.tell_watches();
+        Response::new(StreamBody::new(stream(receiver).boxed()).boxed_unsync())
+    }
+
+    /// An API that lies: the pod of another revision.
+    fn disguise(&self, mut pod: Value) -> Value {
+        if self.fault() == Fault::WrongPods {
+            pod["metadata"]["annotations"]["schedpatch.io/revision"] = json!("000000000000");
+        }
+        pod
+    }
+}
+
+impl State {
+    fn tell_watches(&mut self) {
+        if matches!(self.fault, Some(Fault::Hang | Fault::Refuse)) {
+            return;
+        }
+        for watch in &mut self.watches {
+            for (version, kind, pod) in &self.history {
+                if *version <= watch.seen || pod["metadata"]["name"] != watch.name.as_str() {
+                    continue;
+                }
+                watch.seen = *version;
+                let line = json!({ "type": kind, "object": pod }).to_string() + "\n";
+                let _ = watch.sender.send(Ok(Frame::data(Bytes::from(line))));
+            }
+        }
+        self.watches.retain(|watch| !watch.sender.is_closed());
+    }
+
+    fn reset(&mut self) {
+        for watch in self.watches.drain(..) {
+            let _ = watch.sender.send(Err(io::Error::from(io::ErrorKind::ConnectionReset)));
+        }
+    }
+}
+
+fn stream(receiver: UnboundedReceiver<Chunk>) -> impl futures_util::Stream<Item = Chunk> {
+    futures_util::stream::unfold(receiver, |mut receiver| async {
+        receiver.recv().await.map(|chunk| (chunk, receiver))
+    })
+}
+
+fn pairs(query: &str) -> BTreeMap<String, String> {
+    let decoded = |text: &str| text.replace("%3D", "=").replace("%2F", "/").replace("%2C", ",");
+    query
+        .split('&')
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(key, value)| (decoded(key), decoded(value)))
+        .collect()
+}
+
+fn partial(node: &Value) -> Value {
+    json!({ "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": node["metadata"] })
+}
+
+fn found(object: Option<Value>) -> Answer {
+    object.map_or_else(|| failure(404, "not found"), |object| answer(StatusCode::OK, &object))
+}
+
+fn failure(code: u16, message: &str) -> Answer {
+    let reason = if code == 404 { "NotFound" } else { "Told" };
+    let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": reason, "code": code });
+    answer(StatusCode::from_u16(code).expect("a code"), &status)
+}
+
+fn answer(code: StatusCode, object: &Value) -> Answer {
+    let body = Full::new(Bytes::from(object.to_string())).map_err(|never: Infallible| match never {});
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = code;
+    response
+}
+
+/// The scheduler's own endpoint: 200 while it is well.
+pub fn endpoint(is_well: impl Fn() -> bool + Clone + Send + 'static) -> Client {
+    let service = tower::service_fn(move |_: Request<Body>| {
+        let is_well = is_well.clone();
+        async move {
+            Ok::<_, Infallible>(if is_well() { answer(StatusCode::OK, &json!("ok")) } else { failure(503, "dead") })
+        }
+    });
+    Client::new(service, "default")
+}

@@ -1,0 +1,144 @@
+//! Whose fault it is: a revision that ran is not banned for what somebody else did to the manifest.
+
+use schedpatch::phase::Phase;
+use schedpatch::plan::Direction;
+
+use crate::kubelet::{FUSSY_IMAGE, NEW_IMAGE};
+use crate::node::{MANIFEST, config, story};
+
+fn with_typo(manifest: &str) -> String {
+    manifest.replace("    - --leader-elect=true\n", "    - --leader-elect=true\n    - --typo=1\n")
+}
+
+#[test]
+fn an_upgrade_to_an_image_that_cannot_be_pulled_does_not_ban_a_proven_revision() {
+    story(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 60).await;
+        let revision = node.revision();
+        node.kubelet.borrow_mut().has_registry = false;
+        node.write_manifest(&MANIFEST.replace("v1.36.1", NEW_IMAGE));
+        let report = node.until(Phase::Degraded, 300).await;
+        assert_eq!(report.standing.reason, "CannotStart", "{}", node.message());
+        assert!(node.journal().bad.is_empty(), "{:?}", node.journal().bad);
+        node.pass(2_000).await;
+        assert_eq!(node.revision(), revision, "it stays in place");
+        node.kubelet.borrow_mut().has_registry = true;
+        node.until(Phase::Ready, 120).await;
+        assert!(node.manifest().contains(NEW_IMAGE), "the upgrade stays");
+    });
+}
+
+#[test]
+fn an_admins_typo_does_not_ban_a_proven_revision() {
+    story(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 60).await;
+        let revision = node.revision();
+        node.write_manifest(&with_typo(&node.manifest()));
+        let report =
+            node.until_report("the original fails", 900, |report| report.standing.reason == "OriginalFails").await;
+        assert_eq!(report.standing.phase, Phase::Degraded);
+        assert!(report.standing.message.contains("unknown flag: --typo"), "{}", report.standing.message);
+        assert!(node.journal().bad.is_empty(), "{:?}", node.journal().bad);
+        assert_eq!(node.manifest(), with_typo(MANIFEST), "our edit is out, the admin's stays");
+        let started = node.kubelet.borrow().started();
+        node.pass(1_200).await;
+        assert_eq!(node.manifest(), with_typo(MANIFEST), "our edit does not come and go");
+        assert!(node.kubelet.borrow().started() > started, "the kubelet still tries");
+        node.write_manifest(MANIFEST);
+        node.until(Phase::Ready, 120).await;
+        assert_eq!(node.revision(), revision);
+    });
+}
+
+#[test]
+fn a_typo_that_came_with_a_new_revision_is_told_apart_from_it() {
+    story(|mut node| async move {
+        node.write_manifest(&with_typo(MANIFEST));
+        node.source(&config("one"));
+        node.start();
+        node.until_report("the original fails", 900, |report| report.standing.reason == "OriginalFails").await;
+        assert!(node.journal().bad.is_empty(), "{:?}", node.journal().bad);
+        node.write_manifest(MANIFEST);
+        node.until(Phase::Ready, 120).await;
+    });
+}
+
+#[test]
+fn a_revision_that_fails_while_the_original_runs_stays_banned() {
+    story(|mut node| async move {
+        node.source(&config("crash."));
+        node.start();
+        node.until(Phase::RolledBack, 300).await;
+        assert_eq!(node.manifest(), MANIFEST);
+        // what happens to the original long after says nothing about the revision
+        for _ in 0..3 {
+            node.pass(60).await;
+            node.kubelet.borrow_mut().end("panic: out of luck");
+        }
+        node.pass(900).await;
+        assert_eq!(node.journal().bad.len(), 1);
+        assert_eq!(node.manifest(), MANIFEST);
+        node.kill().await;
+        node.start();
+        node.until(Phase::RolledBack, 300).await;
+        assert_eq!(node.manifest(), MANIFEST, "nor does a new agent try it again");
+    });
+}
+
+#[test]
+fn a_proven_revision_that_a_new_original_refuses_is_banned_for_that_original_only() {
+    story(|mut node| async move {
+        node.source(&config("fussy."));
+        node.start();
+        node.until(Phase::Ready, 60).await;
+        let revision = node.revision().expect("ours");
+        let upgraded = MANIFEST.replace("v1.36.1", FUSSY_IMAGE);
+        node.write_manifest(&upgraded);
+        node.until(Phase::RolledBack, 300).await;
+        assert_eq!(node.manifest(), upgraded);
+        assert!(node.journal().bad[&revision].original.is_some(), "the mark holds for this original");
+        node.pass(1_200).await;
+        assert_eq!(node.manifest(), upgraded);
+        node.write_manifest(&MANIFEST.replace("v1.36.1", "v1.36.3"));
+        node.until(Phase::Ready, 200).await;
+        assert_eq!(node.revision(), Some(revision));
+        assert!(node.journal().bad.is_empty(), "{:?}", node.journal().bad);
+    });
+}
+
+#[test]
+fn a_person_who_insists_gets_a_trial() {
+    story(|mut node| async move {
+        node.source(&config("crash."));
+        node.start();
+        node.until(Phase::RolledBack, 300).await;
+        let containers = node.kubelet.borrow().started();
+        node.as_person(Direction::Apply, true).expect("applied");
+        node.until(Phase::Verifying, 30).await;
+        node.until(Phase::RolledBack, 300).await;
+        assert!(node.kubelet.borrow().started() >= containers + 3, "it was tried twice, then the original");
+    });
+}
+
+#[test]
+fn an_unproven_revision_is_judged_although_a_banned_one_is_wanted() {
+    story(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 60).await;
+        let good = node.revision();
+        node.source(&config("crash."));
+        node.pass(2).await;
+        node.until(Phase::RolledBack, 300).await;
+        node.source(&config("slow."));
+        node.pass(2).await;
+        node.until(Phase::Verifying, 60).await;
+        node.source(&config("crash."));
+        node.pass(600).await;
+        assert_eq!((node.phase(), node.revision()), (Phase::RolledBack, good), "{}", node.message());
+    });
+}

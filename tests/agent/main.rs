@@ -1,0 +1,21 @@
+//! The whole agent, on a real host tree and against an API in the process, with turned time: a whole life takes milliseconds.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "tests make and break their own files"
+)]
+
+mod api;
+mod blame;
+mod door;
+mod kubelet;
+mod life;
+mod node;
+#[path = "../support/rng.rs"]
+#[allow(dead_code, reason = "shared with other tests")]
+mod rng;
+mod silence;
+mod walk;
+mod writers;
+mod wrongs;

@@ -1,0 +1,206 @@
+//! An API that resets, hangs or answers with errors: silence is no answer, and no verdict acts on it.
+
+use std::time::Duration;
+
+use schedpatch::agent::Rollout;
+use schedpatch::phase::Phase;
+use serde_json::Value;
+
+use crate::api::Fault;
+use crate::node::{MANIFEST, NAME, Node, config, story};
+
+async fn ready(node: &mut Node, extender: &str) -> String {
+    node.source(&config(extender));
+    if !node.is_running() {
+        node.start();
+    }
+    node.until_report("applying", 30, |report| report.standing.phase != Phase::Ready).await;
+    node.until(Phase::Ready, 120).await;
+    node.revision().expect("ours")
+}
+
+#[test]
+fn a_reset_watch_does_not_leave_the_agent_blind() {
+    story(|mut node| async move {
+        let revision = ready(&mut node, "one").await;
+        node.api.reset_watches();
+        node.pass(60).await;
+        assert_eq!(node.phase(), Phase::Ready, "{}", node.message());
+        node.stop().await.expect("it ends");
+        assert_eq!(node.revision(), Some(revision), "what was proven stays");
+    });
+}
+
+#[test]
+fn a_reset_watch_in_a_trial_is_no_reason_to_roll_back() {
+    story(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Verifying, 60).await;
+        node.pass(20).await;
+        node.api.reset_watches();
+        node.api.mute_watches(true);
+        node.until(Phase::Ready, 60).await;
+        assert!(node.journal().bad.is_empty());
+    });
+}
+
+#[test]
+fn an_api_that_hangs_is_no_evidence_against_a_revision() {
+    story(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Verifying, 60).await;
+        let revision = node.revision();
+        node.api.set_fault(Fault::Hang);
+        node.pass(2_000).await;
+        assert_eq!((node.phase(), node.revision()), (Phase::Unknown, revision.clone()), "{}", node.message());
+        assert!(node.journal().bad.is_empty(), "{:?}", node.journal().bad);
+        node.api.set_fault(Fault::None);
+        node.until(Phase::Ready, 600).await;
+        assert_eq!(node.revision(), revision);
+    });
+}
+
+#[test]
+fn an_api_that_hangs_is_no_reason_to_commit_once_more() {
+    story(|mut node| async move {
+        node.kubelet.borrow_mut().is_running = false;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Verifying, 60).await;
+        let generation = node.journal().generation;
+        node.api.set_fault(Fault::Hang);
+        node.pass(1_000).await;
+        assert_eq!(node.journal().generation, generation, "no nudge");
+        // the time of silence does not count afterwards either
+        node.api.set_fault(Fault::None);
+        node.pass(60).await;
+        assert_eq!(node.journal().generation, generation, "no nudge yet");
+        node.pass(60).await;
+        assert_eq!(node.journal().generation, generation + 1, "the kubelet has not noticed for 90 s");
+    });
+}
+
+#[test]
+fn a_kubelet_that_does_not_report_is_no_evidence_against_a_revision() {
+    story(|mut node| async move {
+        node.source(&config("one"));
+        node.kubelet.borrow_mut().is_running = false;
+        node.start();
+        node.until(Phase::Verifying, 60).await;
+        let (revision, generation) = (node.revision(), node.journal().generation);
+        node.api.set_node_ready(NAME, false);
+        node.pass(3_000).await;
+        assert_eq!((node.revision(), node.journal().generation), (revision, generation), "{}", node.message());
+        assert_ne!(node.phase(), Phase::Ready);
+        node.api.set_node_ready(NAME, true);
+        node.kubelet.borrow_mut().is_running = true;
+        node.until(Phase::Ready, 120).await;
+    });
+}
+
+#[test]
+fn two_lost_leases_during_a_trial_do_not_ban_a_configuration() {
+    story(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Verifying, 60).await;
+        for _ in 0..3 {
+            node.pass(25).await;
+            node.kubelet.borrow_mut().end(crate::kubelet::LOST_LEASE);
+        }
+        node.until(Phase::Ready, 400).await;
+        assert!(node.journal().bad.is_empty());
+    });
+}
+
+#[test]
+fn errors_of_the_api_during_a_trial_change_nothing() {
+    for fault in
+        [401, 403, 404, 409, 410, 429, 500, 503].map(Fault::Code).into_iter().chain([Fault::Refuse, Fault::Slow(9_000)])
+    {
+        story(|mut node| async move {
+            node.source(&config("one"));
+            node.start();
+            node.until(Phase::Verifying, 60).await;
+            let revision = node.revision();
+            node.api.set_fault(fault);
+            node.pass(700).await;
+            assert_eq!(node.revision(), revision, "{fault:?}: {}", node.message());
+            assert!(node.journal().bad.is_empty(), "{fault:?}");
+            node.api.set_fault(Fault::None);
+            node.until(Phase::Ready, 600).await;
+        });
+    }
+}
+
+#[test]
+fn an_api_that_shows_somebody_elses_pod_proves_nothing() {
+    story(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Verifying, 60).await;
+        node.api.set_fault(Fault::WrongPods);
+        node.pass(80).await;
+        assert_ne!(node.phase(), Phase::Ready);
+        node.api.set_fault(Fault::None);
+        node.until(Phase::Ready, 120).await;
+    });
+}
+
+#[test]
+fn a_scheduler_that_dies_while_the_api_is_away_is_not_blamed_on_the_revision() {
+    story(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Verifying, 60).await;
+        let revision = node.revision();
+        node.api.set_fault(Fault::Refuse);
+        node.pass(3_000).await;
+        assert_eq!(node.revision(), revision);
+        node.api.set_fault(Fault::None);
+        node.until(Phase::Ready, 900).await;
+        assert!(node.journal().bad.is_empty());
+    });
+}
+
+#[test]
+fn nothing_new_is_begun_unless_the_api_lists_this_node_alone() {
+    for (nodes, fault, reason) in [
+        (vec![NAME], Fault::NoNodes, "NotListed"),
+        (vec!["other"], Fault::None, "NotListed"),
+        (vec![NAME, "other"], Fault::None, "SeveralControlPlanes"),
+        (vec![NAME], Fault::Refuse, "ApiAway"),
+        (vec![NAME], Fault::Hang, "ApiAway"),
+    ] {
+        story(|mut node| async move {
+            node.api = crate::api::Api::new(&nodes);
+            node.api.set_fault(fault);
+            node.source(&config("one"));
+            node.start();
+            let report = node.until_report(reason, 60, |report| report.standing.reason == reason).await;
+            assert!([Phase::Blocked, Phase::Waiting].contains(&report.standing.phase));
+            node.pass(900).await;
+            assert_eq!(node.manifest(), MANIFEST, "{nodes:?} {fault:?}");
+        });
+    }
+    story(|mut node| async move {
+        node.api.add_node("other");
+        node.options.rollout = Rollout::UnsafeParallel;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 60).await;
+    });
+}
+
+#[test]
+fn the_node_says_what_the_agent_says() {
+    story(|mut node| async move {
+        ready(&mut node, "one").await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let annotations = node.api.node(NAME).expect("it is there")["metadata"]["annotations"].clone();
+        assert_eq!(annotations["schedpatch.io/phase"], Value::from("Ready"));
+        assert_eq!(annotations["schedpatch.io/revision"].as_str().map(str::to_owned), node.revision());
+    });
+}

@@ -1,0 +1,158 @@
+//! Others who write: a person by the command line, a second agent, somebody in the very instant of a commit.
+
+use std::fs;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use schedpatch::apply::HostDoor;
+use schedpatch::journal::Asker;
+use schedpatch::phase::Phase;
+use schedpatch::plan::Direction;
+use schedpatch::settings::Settings;
+use schedpatch::stamp::Stamp;
+use schedpatch::tick::{self, Order, World};
+
+use crate::door::RenameDoor;
+use crate::node::{MANIFEST, Node, config, story};
+
+/// `schedpatch apply` by a person, with the agent turning between the manifest's rename and the journal's write.
+async fn apply_slowly(node: &Node, retry: bool) {
+    let settings = Settings { retry, ..node.settings.clone() };
+    let ((renamed, was_renamed), (go_on, waits)) = (mpsc::channel(), mpsc::channel());
+    let person = std::thread::spawn(move || {
+        let order = Order {
+            settings: &settings,
+            direction: Direction::Apply,
+            asker: Asker::Person,
+            only: None,
+            over: None,
+            while_bad: None,
+            command: "apply",
+            lock_timeout: Duration::from_secs(5),
+            purge: false,
+        };
+        // waits after the rename of the manifest until it is let go on
+        let door = RenameDoor::new(
+            |_| {},
+            move || {
+                let _ = renamed.send(());
+                let _ = waits.recv_timeout(Duration::from_secs(10));
+            },
+        );
+        let world = World { door: &door, clock: &|| Stamp::from_unix(1) };
+        tick::run(&order, &world, &mut |_| {}).map(drop)
+    });
+    was_renamed.recv_timeout(Duration::from_secs(10)).expect("it renames");
+    node.ring(&node.manifest_path());
+    // the agent looks now, and may wait for the lock for a moment
+    node.pass(1).await;
+    let _ = go_on.send(());
+    person.join().expect("no panic").expect("applied");
+    node.ring(&node.on_host("/var/lib/schedpatch/state.json"));
+}
+
+#[test]
+fn a_hold_that_an_apply_has_ended_is_not_told_any_longer() {
+    story(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 60).await;
+        node.as_person(Direction::Restore, false).expect("restored");
+        node.until(Phase::Restored, 30).await;
+        apply_slowly(&node, false).await;
+        node.until(Phase::Ready, 60).await;
+    });
+}
+
+#[test]
+fn a_retry_is_not_taken_back_before_it_was_tried() {
+    story(|mut node| async move {
+        // the extender's name decides, so that the second try runs
+        node.source(&config("crash."));
+        node.start();
+        node.until(Phase::RolledBack, 300).await;
+        let started = node.kubelet.borrow().started();
+        apply_slowly(&node, true).await;
+        assert!(node.revision().is_some(), "taken back at once");
+        node.until(Phase::Verifying, 5).await;
+        node.until(Phase::RolledBack, 300).await;
+        assert!(node.kubelet.borrow().started() >= started + 2, "it had its trial");
+    });
+}
+
+#[test]
+fn what_somebody_wrote_in_the_instant_of_a_commit_is_told_and_kept() {
+    story(|mut node| async move {
+        let theirs = MANIFEST.replace("cpu: 100m", "cpu: 300m");
+        let (path, text) = (node.manifest_path(), theirs.clone());
+        node.door = Arc::new(RenameDoor::new(
+            move |from| {
+                if from != ".other" {
+                    fs::write(&path, &text).expect("written");
+                }
+            },
+            || {},
+        ));
+        node.source(&config("one"));
+        node.start();
+        let report = node.until_report("a notice", 60, |report| !report.notices.is_empty()).await;
+        let notice = &report.notices[0];
+        assert_eq!((notice.reason.as_str(), notice.is_warning, report.counts.overwritten), ("Overwritten", true, 1));
+        assert!(notice.message.contains("/var/lib/schedpatch/overwritten.yaml"), "{}", notice.message);
+        let kept = fs::read_to_string(node.on_host("/var/lib/schedpatch/overwritten.yaml")).expect("it is kept");
+        assert_eq!(kept, theirs);
+    });
+}
+
+#[test]
+fn two_agents_with_different_wishes_stop_fighting_and_say_who_the_other_is() {
+    story(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 60).await;
+        let generation = node.journal().generation;
+        // the other agent has other sources, and writes whenever it sees something else
+        let other = node.dir.join("other");
+        fs::create_dir_all(&other).expect("made");
+        fs::write(other.join("config.yaml"), config("two")).expect("written");
+        let settings = Settings { sources: vec![other], ..node.settings.clone() };
+        for _ in 0..100 {
+            let order = Order {
+                settings: &settings,
+                direction: Direction::Apply,
+                asker: Asker::Agent,
+                only: None,
+                over: None,
+                while_bad: None,
+                command: "run",
+                lock_timeout: Duration::from_secs(5),
+                purge: false,
+            };
+            let world = World { door: &HostDoor, clock: &|| Stamp::from_unix(1) };
+            tick::run(&order, &world, &mut |_| {}).expect("it writes");
+            node.ring(&node.manifest_path());
+            node.ring(&node.on_host("/var/lib/schedpatch/state.json"));
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let report = node.report.borrow().clone();
+        assert_eq!((report.standing.phase, report.standing.reason.as_str()), (Phase::Degraded, "AnotherSchedpatch"));
+        assert!(report.standing.message.contains("schedpatch run, process"), "{}", report.standing.message);
+        assert!(node.journal().generation <= generation + 8, "generation {}", node.journal().generation);
+    });
+}
+
+#[test]
+fn commits_have_a_limit_whatever_they_are_for() {
+    story(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 60).await;
+        for number in 0..300 {
+            node.source(&config(&format!("n{number}")));
+            tokio::time::sleep(Duration::from_millis(40)).await;
+        }
+        assert!(node.journal().generation <= 21, "{} commits in 12 s", node.journal().generation);
+        assert_eq!(node.report.borrow().standing.reason, "TooManyChanges");
+        node.until(Phase::Ready, 200).await;
+    });
+}
