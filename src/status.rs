@@ -109,7 +109,7 @@ impl Status {
             let since = known.map(|commit| commit.since);
             let verified = settled.is_proven() && settled.is_current(target.digest);
             let files = known.map(|commit| &commit.files).into_iter().flatten();
-            let files = files.filter(|(path, digest)| revision_files.get(*path) != Some(digest)).map(|(path, _)| path);
+            let files = files.filter(|(path, digest)| revision_files.get(*path).map(|file| &file.digest) != Some(digest)).map(|(path, _)| path);
             findings.extend(files.chain(closed).map(damaged));
             Applied { revision: ours.revision.clone(), generation: ours.generation, since, verified }
         });
