@@ -224,7 +224,10 @@ pub fn look(order: &Order<'_>) -> Result<(Snapshot, Plan), Finding> {
 pub fn look_after(order: &Order<'_>, before: Option<&Snapshot>) -> Result<(Snapshot, Plan), Finding> {
     for _ in 1..MAX_ATTEMPTS {
         let (snapshot, plan) = look_once(order, before)?;
-        if plan.target.is_some() || snapshot.state.journal.target.is_none() {
+        let known = snapshot.state.journal.target.as_ref();
+        // a manifest that is there and whole is not being replaced, so waiting would not change what is refused
+        let is_whole = known.is_none_or(|path| snapshot.pods.get(path).is_some_and(Result::is_ok));
+        if plan.target.is_some() || is_whole {
             return Ok((snapshot, plan));
         }
         thread::sleep(QUIET);

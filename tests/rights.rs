@@ -145,12 +145,10 @@ fn a_strict_umask_does_not_hide_the_configuration_from_the_scheduler() {
 
 #[test]
 fn a_key_for_a_scheduler_that_is_not_root_needs_chown_alone_and_is_read_back_without_any_capability() {
-    for (number, (context, owner)) in [
-        ("    runAsUser: 64321\n    runAsGroup: 64322\n", (0, 64_322)),
-        ("    runAsUser: 64321\n", (64_321, 0)),
-    ]
-    .into_iter()
-    .enumerate()
+    for (number, (context, owner)) in
+        [("    runAsUser: 64321\n    runAsGroup: 64322\n", (0, 64_322)), ("    runAsUser: 64321\n", (64_321, 0))]
+            .into_iter()
+            .enumerate()
     {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/kubeadm-1.36");
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("rights-key-{number}"));
@@ -163,8 +161,7 @@ fn a_key_for_a_scheduler_that_is_not_root_needs_chown_alone_and_is_read_back_wit
         let old = "  securityContext:\n";
         fs::write(&target, text.replace(old, &format!("{old}{context}"))).expect("written");
         let apply = |wrapper: &[&str]| {
-            let (program, host, source) =
-                (env!("CARGO_BIN_EXE_schedpatch"), root.join("host"), root.join("source"));
+            let (program, host, source) = (env!("CARGO_BIN_EXE_schedpatch"), root.join("host"), root.join("source"));
             let mut command = Command::new(wrapper[0]);
             command.args(&wrapper[1..]).args([program, "apply", "--host-root"]).arg(host).arg("--source").arg(source);
             command.output().expect("it runs")

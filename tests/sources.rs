@@ -60,9 +60,8 @@ fn a_link_out_of_the_source_directory_is_refused_and_its_content_shown_nowhere()
     let dir = source("out");
     let secret = dir.parent().expect("above").join("secret");
     fs::write(&secret, "PRIVATE").expect("written");
-    for (number, to) in [secret.display().to_string(), "../secret".to_owned(), "inner/../../secret".to_owned()]
-        .iter()
-        .enumerate()
+    for (number, to) in
+        [secret.display().to_string(), "../secret".to_owned(), "inner/../../secret".to_owned()].iter().enumerate()
     {
         let link = dir.join("tls.key");
         let _ = fs::remove_file(&link);

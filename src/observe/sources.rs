@@ -47,7 +47,9 @@ pub(super) fn read(dir: &Path) -> Result<Source, Finding> {
         match read_once(dir) {
             Ok(source) => return Ok(source),
             Err((Some(_), error)) if error.kind() == io::ErrorKind::NotFound && swaps < MAX_SWAPS => swaps += 1,
-            Err((name, error)) => return Err(unreadable(&name.map_or_else(|| dir.into(), |name| dir.join(name)), &error)),
+            Err((name, error)) => {
+                return Err(unreadable(&name.map_or_else(|| dir.into(), |name| dir.join(name)), &error));
+            }
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Stage 5: what is told to others: the node's annotations, events, the probe endpoint, metrics, log lines. The only code
 //! that writes to the cluster.
 
+mod events;
+mod extenders;
 mod http;
 mod metrics;
 mod node;
@@ -42,7 +44,25 @@ pub struct Report {
     pub extenders: Vec<String>,
     /// What was counted
     pub counts: Counts,
+    /// What happened once and is no phase, oldest first
+    pub notices: Vec<Notice>,
 }
+
+/// Something that happened once and is no phase: it becomes an event of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Larger than that of every notice before; the first is 1
+    pub id: u64,
+    /// In CamelCase, for machines
+    pub reason: String,
+    /// In words
+    pub message: String,
+    /// Whether a person should look
+    pub is_warning: bool,
+}
+
+/// So many notices are kept for a cluster that cannot be told at the moment.
+const MAX_NOTICES: usize = 32;
 
 /// What was counted since the agent began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -79,7 +99,16 @@ impl Report {
             scheduler_version: None,
             extenders: Vec::new(),
             counts: Counts::default(),
+            notices: Vec::new(),
         }
+    }
+
+    /// Adds a notice; of too many the oldest go.
+    pub fn notice(&mut self, reason: &str, message: impl Into<String>, is_warning: bool) {
+        let id = self.notices.last().map_or(1, |last| last.id + 1);
+        self.notices.push(Notice { id, reason: reason.to_owned(), message: message.into(), is_warning });
+        let too_many = self.notices.len().saturating_sub(MAX_NOTICES);
+        self.notices.drain(..too_many);
     }
 
     /// One line for people and machines; the fields are public (docs/logs.md).
@@ -94,6 +123,11 @@ impl Report {
             tracing::info!(phase, reason, revision, generation, digest, "{message}");
         }
     }
+}
+
+/// The beginning of a text, in bytes: so the API counts.
+fn cut(text: &str, length: usize) -> String {
+    if text.len() <= length { text.to_owned() } else { format!("{}…", &text[..text.floor_char_boundary(length)]) }
 }
 
 /// Enough of a digest to tell it from others.
