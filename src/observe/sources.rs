@@ -83,7 +83,7 @@ fn single_file(path: &Path) -> io::Result<Source> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let file = fcntl::open(path, file_flags(), Mode::empty())?;
     let files = BTreeMap::from([(name, content(file.into(), MAX_BYTES)?)]);
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     Ok(Source { dir: parent.display().to_string(), files })
 }
 

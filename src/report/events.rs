@@ -112,7 +112,7 @@ mod tests {
         let mut unsent = VecDeque::new();
         let long = "é".repeat(MAX_NOTE);
         for number in 0..=MAX_UNSENT {
-            push(&mut unsent, of_standing(&Standing::new(Phase::RolledBack, &format!("Why{number}"), &*long)));
+            push(&mut unsent, of_standing(&Standing::new(Phase::RolledBack, format!("Why{number}"), &*long)));
         }
         assert_eq!((unsent.len(), unsent[0].reason.as_str()), (MAX_UNSENT, "RolledBackWhy1"));
         let note = unsent[0].note.as_deref().unwrap();
