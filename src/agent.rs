@@ -22,7 +22,7 @@ use crate::journal::{Asker, Commit, Journal};
 use crate::observe::{Marks, Snapshot};
 use crate::phase::{self, Course, Fault, Phase, Standing, Subject};
 use crate::plan::{Direction, Plan};
-use crate::report::{Counts, Notice, Report};
+use crate::report::{Counts, Report};
 use crate::revision::Digest;
 use crate::settings::Settings;
 use crate::verify::{Cause, Failure, Health, PodWatch, Trial};
@@ -70,7 +70,6 @@ pub struct Agent {
     drifts: Drifts,
     others: Others,
     counts: Counts,
-    notices: Vec<Notice>,
     /// Files as they were seen or written last
     known_files: KnownFiles,
     unwatched: Option<String>,
@@ -140,7 +139,6 @@ impl Agent {
             drifts: Drifts::default(),
             others: Others::default(),
             counts: Counts::default(),
-            notices: Vec::new(),
             known_files: KnownFiles::default(),
             unwatched: None,
             in_vain: None,

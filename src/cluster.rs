@@ -24,8 +24,10 @@ pub(crate) const CONTROL_PLANE_LABELS: [&str; 2] =
 pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, Finding> {
     let wrong = |error: &(dyn std::error::Error + 'static)| {
         let way_out = "give --kubeconfig FILE, or run in a pod with a service account; without any API: --standalone";
-        let finding =
-            Finding::error("api-config", format!("do not know how to reach the API: {}", told(error)), way_out);
+        // the outermost error names the file that was tried, the innermost what is wrong with it
+        let (outer, inner) = (error.to_string().replace('\n', " "), told(error));
+        let why = if outer.contains(&inner) { outer } else { format!("{outer}: {inner}") };
+        let finding = Finding::error("api-config", format!("do not know how to reach the API: {why}"), way_out);
         kubeconfig.iter().fold(finding, |finding, file| finding.in_file(file.display().to_string()))
     };
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::finding::Finding;
 use crate::journal::{Hold, Journal};
 use crate::observe::{Snapshot, State};
-use crate::plan::Plan;
+use crate::plan::{Plan, visible};
 use crate::stamp::Stamp;
 
 /// Raised when a field changes its meaning or goes.
@@ -109,7 +109,9 @@ impl Status {
             let since = known.map(|commit| commit.since);
             let verified = settled.is_proven() && settled.is_current(target.digest);
             let files = known.map(|commit| &commit.files).into_iter().flatten();
-            let files = files.filter(|(path, digest)| revision_files.get(*path) != Some(digest)).map(|(path, _)| path);
+            let files = files
+                .filter(|(path, digest)| revision_files.get(*path).map(|file| &file.digest) != Some(digest))
+                .map(|(path, _)| path);
             findings.extend(files.chain(closed).map(damaged));
             Applied { revision: ours.revision.clone(), generation: ours.generation, since, verified }
         });
@@ -226,10 +228,13 @@ fn write(out: &mut String, status: &Status) -> std::fmt::Result {
     writeln!(out, "drift       {drift}")?;
     match &status.last_good {
         Some(good) => writeln!(out, "last good   revision {}, generation {}", good.revision, good.generation)?,
-        None => writeln!(out, "last good   none of ours was proven to run yet")?,
+        None if status.applied.is_some() => {
+            writeln!(out, "last good   the manifest without our edit; the applied revision is not proven to run yet")?;
+        }
+        None => writeln!(out, "last good   the manifest without our edit")?,
     }
     for bad in &status.bad {
-        writeln!(out, "bad         revision {} since {}: {}", bad.revision, bad.since, bad.reason.escape_debug())?;
+        writeln!(out, "bad         revision {} since {}: {}", bad.revision, bad.since, visible(&bad.reason))?;
     }
     if let Some(hold) = &status.hold {
         writeln!(

@@ -247,7 +247,10 @@ pub fn look_after(order: &Order<'_>, before: Option<&Snapshot>) -> Result<(Snaps
 
 /// Whether the target was there and cannot be found just now: somebody may be replacing it.
 pub(crate) fn is_being_replaced(snapshot: &Snapshot, plan: &Plan) -> bool {
-    plan.target.is_none() && snapshot.state.journal.target.is_some()
+    let known = snapshot.state.journal.target.as_ref();
+    // a manifest that is there and whole is not being replaced, so waiting would not change what is refused
+    let is_whole = known.is_none_or(|path| snapshot.pods.get(path).is_some_and(Result::is_ok));
+    plan.target.is_none() && !is_whole
 }
 
 /// A manifest may have a revision of ours in use: then its files must stay.

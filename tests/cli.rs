@@ -343,3 +343,176 @@ fn extenders_are_asked_on_demand_and_do_not_change_the_exit_code() {
     assert!(shown.contains(&format!("http://127.0.0.1:{here} takes connections")), "{shown}");
     assert!(json(&schedpatch(&["status", "--host-root", &host, "-o", "json"])).get("extenders").is_none());
 }
+
+#[test]
+fn lists_in_the_environment_have_one_value_on_each_line_and_mean_the_same_as_flags() {
+    let root = host("lists", &good_manifest());
+    for dir in ["host/opt/a", "host/opt/b"] {
+        fs::create_dir_all(root.join(dir)).expect("a directory");
+    }
+    let (host, source) = (root.join("host").display().to_string(), format!("{CASE}/source"));
+    let extra = root.join("extra");
+    fs::create_dir_all(&extra).expect("a directory");
+    fs::write(extra.join("ca.crt"), "beside").expect("a file");
+    let extra = extra.display().to_string();
+    let run = |flags: &[&str], variables: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_schedpatch"));
+        command.current_dir(env!("CARGO_MANIFEST_DIR")).env_clear().envs(variables.iter().copied());
+        let output = command.args(["plan", "-o", "json", "--host-root", &host]).args(flags).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+        let plan = json(&output);
+        (plan["digest"].clone(), plan["revision"].clone())
+    };
+    let sources = format!("{source}\n{extra}\n");
+    let by_variables = run(
+        &[],
+        &[
+            ("SCHEDPATCH_SOURCE", &sources),
+            ("SCHEDPATCH_ACCEPT", "key-data\nblocking-extender\n"),
+            ("SCHEDPATCH_SCHEDULER_ARG", "v=4\nfeature-gates=A=true,B=false\n"),
+            ("SCHEDPATCH_SCHEDULER_MOUNT", "/opt/a\n/opt/b"),
+            ("SCHEDPATCH_SCHEDULER_DNS_POLICY", "Default"),
+        ],
+    );
+    let mut flags = vec!["--source", &source, "--source", &extra, "--accept", "key-data,blocking-extender"];
+    flags.extend(["--scheduler-arg", "v=4", "--scheduler-arg=feature-gates=A=true,B=false"]);
+    flags.extend(["--scheduler-mount", "/opt/a,/opt/b", "--scheduler-dns-policy=Default"]);
+    assert_eq!(by_variables, run(&flags, &[]));
+    assert_ne!(by_variables, run(&["--source", &source, "--source", &extra], &[]));
+    let wrong = Command::new(env!("CARGO_BIN_EXE_schedpatch"))
+        .env_clear()
+        .env("SCHEDPATCH_ACCEPT", "key-data\nno-such-rule")
+        .args(["plan", "--source", "x"])
+        .output()
+        .expect("it runs");
+    assert_eq!(wrong.status.code(), Some(2), "{}", text(&wrong.stderr));
+    assert!(text(&wrong.stderr).contains("no-such-rule"), "{}", text(&wrong.stderr));
+}
+
+#[test]
+fn errors_of_a_plan_go_to_standard_error_and_stay_in_the_json_document() {
+    let root = host("errors", &good_manifest().replace("kind: Pod", "kind: [Pod"));
+    let (host, source) = (root.join("host").display().to_string(), format!("{CASE}/source"));
+    for command in [&["plan"][..], &["apply", "--dry-run"], &["plan", "--check"]] {
+        let output = schedpatch(&[command, &["--host-root", &host, "--source", &source]].concat());
+        assert_eq!(output.status.code(), Some(1));
+        assert!(output.stdout.is_empty(), "{command:?}: {}", text(&output.stdout));
+        assert!(text(&output.stderr).contains("error["), "{command:?}: {}", text(&output.stderr));
+    }
+    let output = plan_on(&root, &[]);
+    assert!(output.stderr.is_empty() && json(&output)["findings"][0]["level"] == "error");
+}
+
+#[test]
+fn without_a_target_status_and_restore_mean_the_one_that_was_applied() {
+    let root = host("known-target", &good_manifest());
+    let second = root.join("host/etc/kubernetes/manifests/second.yaml");
+    let original = good_manifest().replace("name: kube-scheduler\n", "name: second\n");
+    fs::write(&second, &original).expect("a file");
+    let elsewhere = root.join("host/opt/pods/third.yaml");
+    fs::create_dir_all(elsewhere.parent().expect("above")).expect("a directory");
+    fs::write(&elsewhere, &original).expect("a file");
+    let (host, source) = (root.join("host").display().to_string(), format!("{CASE}/source"));
+    for (target, file) in [("/etc/kubernetes/manifests/second.yaml", &second), ("/opt/pods/third.yaml", &elsewhere)] {
+        let applied = schedpatch(&["apply", "--host-root", &host, "--source", &source, "--target", target]);
+        assert_eq!(applied.status.code(), Some(0), "{}", text(&applied.stderr));
+        let output = schedpatch(&["status", "--host-root", &host, "-o", "json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+        assert_eq!(json(&output)["target"], target);
+        assert!(json(&output)["applied"]["revision"].is_string(), "{}", text(&output.stdout));
+        let planned = schedpatch(&["plan", "--restore", "--check", "--host-root", &host]);
+        assert_eq!(planned.status.code(), Some(3), "{}", text(&planned.stdout));
+        let restored = schedpatch(&["restore", "--host-root", &host]);
+        assert_eq!(restored.status.code(), Some(0), "{}", text(&restored.stderr));
+        assert_eq!(fs::read_to_string(file).expect("there"), original);
+        let shown = text(&schedpatch(&["status", "--host-root", &host]).stdout);
+        assert!(shown.contains("last good   the manifest without our edit\n"), "{shown}");
+    }
+}
+
+#[test]
+fn what_waiting_does_not_change_is_refused_at_once() {
+    let root = host("at-once", &good_manifest());
+    let (host, source) = (root.join("host").display().to_string(), format!("{CASE}/source"));
+    schedpatch(&["apply", "--host-root", &host, "--source", &source]);
+    schedpatch(&["restore", "--host-root", &host]);
+    // two schedulers, and neither has the usual name
+    let manifests = root.join("host/etc/kubernetes/manifests");
+    for name in ["kube-scheduler", "second"] {
+        let text = good_manifest().replace("name: kube-scheduler\n", &format!("name: {name}-x\n"));
+        fs::write(manifests.join(format!("{name}.yaml")), text).expect("a file");
+    }
+    let begin = std::time::Instant::now();
+    let output = schedpatch(&["restore", "--host-root", &host]);
+    assert!(text(&output.stderr).contains("error[which-scheduler]"), "{}", text(&output.stderr));
+    assert!(begin.elapsed() < std::time::Duration::from_millis(600), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn status_on_a_workstation_names_the_flag_for_the_cluster() {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli/workstation");
+    fs::create_dir_all(&root).expect("a directory");
+    let output = schedpatch(&["status", "--host-root", &root.display().to_string()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("schedpatch status --cluster"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_kubeconfig_that_is_not_there_is_named_wherever_its_name_came_from() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedpatch"));
+    command.env_clear().env("KUBECONFIG", "/no/such/kubeconfig").args(["status", "--cluster", "--context", "x"]);
+    let said = text(&command.output().expect("it runs").stderr);
+    assert!(said.contains("error[api-config]") && said.contains("/no/such/kubeconfig"), "{said}");
+}
+
+/// `kubectl exec … -- /schedpatch plan` has the pod's environment and none of the agent's flags.
+#[test]
+fn in_the_charts_pod_every_command_computes_the_revision_of_the_agent() {
+    let ci = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/schedpatch/ci");
+    let read = |name: &str| fs::read_to_string(ci.join(name)).expect("there");
+    let values: serde_json::Value = serde_yaml::from_str(&read("everything-values.yaml")).expect("values");
+    let rendered = read("everything.golden.yaml");
+    let documents =
+        rendered.split("\n---\n").map(|text| serde_yaml::from_str::<serde_json::Value>(text).expect("YAML"));
+    let set = documents.into_iter().find(|object| object["kind"] == "DaemonSet").expect("the agents");
+    let container = &set["spec"]["template"]["spec"]["containers"][0];
+    let words: Vec<_> = container["args"].as_array().expect("args").iter().filter_map(|word| word.as_str()).collect();
+    let shared = ["--source", "--accept", "--scheduler-", "--host-root", "--platform", "--state-dir", "--lock-timeout"];
+    assert!(!words.iter().any(|word| shared.iter().any(|flag| word.starts_with(flag))), "{words:?}");
+
+    let root = host("pod", &good_manifest());
+    let strings = |list: &serde_json::Value| -> Vec<String> {
+        list.as_array().expect("a list").iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+    };
+    let scheduler = &values["scheduler"];
+    for mount in strings(&scheduler["mounts"]) {
+        fs::create_dir_all(root.join("host").join(mount.trim_start_matches('/'))).expect("a directory");
+    }
+    let here = [
+        ("SCHEDPATCH_HOST_ROOT", root.join("host").display().to_string()),
+        ("SCHEDPATCH_SOURCE", format!("{CASE}/source")),
+        ("SCHEDPATCH_MANIFEST_DIR", "/etc/kubernetes/manifests".to_owned()),
+    ];
+    let variables = container["env"].as_array().expect("variables").iter();
+    let of_pod = variables.filter_map(|variable| Some((variable["name"].as_str()?, variable["value"].as_str()?)));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedpatch"));
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).env_clear().envs(of_pod);
+    command.envs(here.iter().map(|(name, value)| (name, value))).args(["plan", "-o", "json"]);
+    let in_pod = json(&command.output().expect("it runs"));
+
+    let mut flags = strings(&values["accept"]).iter().map(|rule| format!("--accept={rule}")).collect::<Vec<_>>();
+    let (image, version) = (&scheduler["image"], &scheduler["version"]);
+    flags.push(format!("--scheduler-image={}", image.as_str().expect("an image")));
+    flags.push(format!("--scheduler-version={}", version.as_str().expect("a version")));
+    for (name, value) in scheduler["args"].as_object().expect("flags") {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        flags.push(format!("--scheduler-arg={name}={value}"));
+    }
+    flags.extend(strings(&scheduler["mounts"]).iter().map(|path| format!("--scheduler-mount={path}")));
+    flags.push(format!("--scheduler-dns-policy={}", scheduler["dnsPolicy"].as_str().expect("a policy")));
+    flags.push(format!("--state-dir={}", values["stateDir"].as_str().expect("a directory")));
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let by_flags = json(&plan_on(&root, &flags));
+    assert!(by_flags["revision"].is_string(), "{by_flags}");
+    assert_eq!(in_pod["revision"], by_flags["revision"], "{in_pod}");
+}

@@ -28,7 +28,7 @@ fn with_commit(mut plan: Plan) -> Plan {
     let step = Step {
         kind: StepKind::ReplaceTarget,
         path: "/m.yaml".to_owned(),
-        mode: 0o600,
+        access: schedpatch::plan::Access { mode: 0o600, user: None, group: None },
         why: String::new(),
         before: None,
         after: Vec::new(),

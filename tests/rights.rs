@@ -142,3 +142,39 @@ fn a_strict_umask_does_not_hide_the_configuration_from_the_scheduler() {
         scenario.expectation.check_settled(&root).unwrap_or_else(|why| panic!("umask {umask}: {why}"));
     }
 }
+
+#[test]
+fn a_key_for_a_scheduler_that_is_not_root_needs_chown_alone_and_is_read_back_without_any_capability() {
+    for (number, (context, owner)) in
+        [("    runAsUser: 64321\n    runAsGroup: 64322\n", (0, 64_322)), ("    runAsUser: 64321\n", (64_321, 0))]
+            .into_iter()
+            .enumerate()
+    {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/kubeadm-1.36");
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("rights-key-{number}"));
+        let _ = fs::remove_dir_all(&root);
+        scenario::copy_tree(&golden.join("host"), &root.join("host"));
+        scenario::copy_tree(&golden.join("source"), &root.join("source"));
+        fs::write(root.join("source/tls.key"), "key").expect("written");
+        let target = root.join("host/etc/kubernetes/manifests/kube-scheduler.yaml");
+        let text = fs::read_to_string(&target).expect("text");
+        let old = "  securityContext:\n";
+        fs::write(&target, text.replace(old, &format!("{old}{context}"))).expect("written");
+        let apply = |wrapper: &[&str]| {
+            let (program, host, source) = (env!("CARGO_BIN_EXE_schedpatch"), root.join("host"), root.join("source"));
+            let mut command = Command::new(wrapper[0]);
+            command.args(&wrapper[1..]).args([program, "apply", "--host-root"]).arg(host).arg("--source").arg(source);
+            command.output().expect("it runs")
+        };
+        let refused = apply(&NO_CAPABILITIES);
+        assert!(!refused.status.success() && said(&refused).contains("CHOWN"), "{}", said(&refused));
+        let done = apply(&["setpriv", "--bounding-set=-all,+chown", "--inh-caps=-all", "--no-new-privs"]);
+        assert!(done.status.success(), "{}", said(&done));
+        let revisions = fs::read_dir(root.join("host/var/lib/schedpatch/revisions")).expect("there");
+        let keys = revisions.map(|dir| dir.expect("readable").path().join("tls.key"));
+        let key = fs::metadata(keys.into_iter().next().expect("one")).expect("there");
+        assert_eq!((key.uid(), key.gid(), key.mode() & 0o7777), (owner.0, owner.1, 0o640));
+        let again = apply(&NO_CAPABILITIES);
+        assert!(said(&again).contains("Nothing to change"), "{}", said(&again));
+    }
+}

@@ -75,6 +75,17 @@ impl Running {
         }
     }
 
+    /// Asks once the endpoint is at this phase too: the line is logged an instant before.
+    fn ask_once_in(&self, phase: &str, path: &str) -> (u16, String) {
+        for _ in 0..40 {
+            if self.ask("/readyz").1.starts_with(phase) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        self.ask(path)
+    }
+
     fn ask(&self, path: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").expect("asked");
@@ -102,7 +113,7 @@ fn a_phase_line_has_exactly_the_documented_fields() {
 fn every_metric_is_documented_and_nothing_else() {
     let mut agent = Running::start("metrics");
     agent.wait_for("Unknown");
-    let (code, body) = agent.ask("/metrics");
+    let (code, body) = agent.ask_once_in("Unknown", "/metrics");
     assert_eq!(code, 200);
     let told: BTreeSet<&str> = body
         .lines()
@@ -125,7 +136,7 @@ fn the_endpoint_tells_why_and_refuses_what_it_does_not_know() {
     agent.wait_for("Unknown");
     assert_eq!(agent.ask("/livez").0, 200);
     assert_eq!(agent.ask("/healthz").0, 200);
-    let (code, body) = agent.ask("/readyz?verbose");
+    let (code, body) = agent.ask_once_in("Unknown", "/readyz?verbose");
     assert_eq!(code, 503, "nothing is proven");
     assert!(
         body.contains("[-] phase Unknown\n") && body.ends_with("Unknown: NobodyToAsk: nobody is asked\n"),
@@ -203,4 +214,66 @@ fn the_first_command_of_the_readme_makes_its_own_host_and_leaves_nothing() {
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("it runs").success());
     assert!(child.wait().expect("it ends").success());
     assert_eq!(fs::read_dir(&dir).expect("there").count(), 0, "nothing is left");
+}
+
+#[test]
+fn probes_are_answered_within_a_second_while_100_idle_connections_come_each_second() {
+    let mut agent = Running::start("idle");
+    agent.wait_for("Unknown");
+    let address = agent.address.clone();
+    let idle = std::thread::spawn(move || {
+        // they stay open until the end, as those of a client that never asks
+        let mut open = Vec::new();
+        for _ in 0..400 {
+            open.extend(TcpStream::connect(&address));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        open.len()
+    });
+    let mut slowest = Duration::ZERO;
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(4) {
+        let asked = Instant::now();
+        assert_eq!(agent.ask("/livez").0, 200);
+        slowest = slowest.max(asked.elapsed());
+        assert!(slowest < Duration::from_secs(1), "/livez took {slowest:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(idle.join().expect("it ends"), 400);
+    println!("slowest answer of /livez: {slowest:?}");
+}
+
+#[test]
+fn both_digests_are_in_the_verbose_answer() {
+    let mut agent = Running::start("digests");
+    let line = agent.wait_for("Unknown");
+    let digest = line["digest"].as_str().expect("a digest");
+    let (_, body) = agent.ask("/readyz?verbose");
+    assert!(body.contains(&format!("[-] wanted digest {digest}, verified digest none\n")), "{body}");
+}
+
+#[test]
+fn a_sandbox_takes_a_free_port_where_the_usual_one_is_taken_and_a_given_one_must_be_free() {
+    // whoever has it, now it is taken
+    let _taken = std::net::TcpListener::bind("127.0.0.1:9471");
+    let start = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_schedpatch"));
+        command.env_remove("SCHEDPATCH_LISTEN").args(["run", "--sandbox", "--log-format", "json"]).args(more);
+        command.stderr(Stdio::piped()).spawn().expect("it starts")
+    };
+    let mut child = start(&[]);
+    let lines = BufReader::new(child.stderr.take().expect("its log")).lines();
+    let first = lines.map_while(Result::ok).find(|line| line.contains("\"listen\"") || line.contains("error["));
+    // asked to end, it removes its tree
+    let ended = Command::new("kill").arg(child.id().to_string()).status().expect("kill runs").success();
+    let ended = child.wait().is_ok() && ended;
+    let first = first.expect("a line");
+    let line: serde_json::Value = serde_json::from_str(&first).unwrap_or_else(|error| panic!("{first}: {error}"));
+    assert!(
+        line["listen"].as_str().is_some_and(|listen| listen.starts_with("127.0.0.1:") && !listen.ends_with(":9471"))
+    );
+    assert!(ended);
+    let output = start(&["--listen", "127.0.0.1:9471"]).wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("error[listen]"));
 }

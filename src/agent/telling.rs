@@ -3,10 +3,7 @@
 use super::{Agent, Seen, was_proven};
 use crate::apply::{Receipt, Slipped};
 use crate::phase::{Phase, Standing};
-use crate::report::{Notice, Report};
-
-/// So many notices are kept for whoever tells them to the cluster.
-const MAX_NOTICES: usize = 16;
+use crate::report::Report;
 
 impl Agent {
     /// Reports where this node is, and logs it if that is news.
@@ -15,8 +12,7 @@ impl Agent {
         let is_news = (before.standing.phase, &before.standing.reason) != (standing.phase, &standing.reason)
             || before.standing.message != standing.message && standing.phase != Phase::Verifying;
         let since = if before.standing.phase == standing.phase { before.since } else { (self.options.clock)() };
-        let notices = self.notices.clone();
-        let mut report = Report { standing, since, counts: self.counts.clone(), notices, ..before };
+        let mut report = Report { standing, since, counts: self.counts.clone(), ..before };
         if let Some(Seen { plan, journal, is_whole, .. }) = seen {
             let target = plan.target.as_ref();
             let ours = target.and_then(|target| target.ours());
@@ -45,11 +41,7 @@ impl Agent {
     /// Logs what happened once, and leaves it for an event.
     pub(super) fn notice(&mut self, reason: &str, message: String) {
         tracing::warn!(reason, "{message}");
-        let id = self.notices.last().map_or(1, |last| last.id + 1);
-        self.notices.push(Notice { id, reason: reason.to_owned(), message, is_warning: true });
-        if self.notices.len() > MAX_NOTICES {
-            self.notices.remove(0);
-        }
+        self.report.send_modify(|report| report.notice(reason, message, true));
     }
 
     /// Tells of a write of somebody else that our commit replaced in the same instant.

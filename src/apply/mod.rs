@@ -89,6 +89,7 @@ pub fn is_noted(plan: &Plan, snapshot: &Snapshot, direction: Direction, asker: &
     plan.steps.is_empty()
         && state.leftovers.is_empty()
         && state.closed.is_empty()
+        && plan.exposed.is_empty()
         && state.damaged.is_none()
         && !has_leftover
         && journal == state.journal
@@ -211,6 +212,7 @@ fn tidy_up(writer: &Writer<'_>, plan: &Plan, snapshot: &Snapshot, store: &Store<
         store.set_aside()?;
     }
     store.let_in(writer.root, &state.closed)?;
+    store.tighten(writer.root, &plan.exposed)?;
     store.sweep(writer.root, &state.leftovers)?;
     match plan.target.as_ref().filter(|target| facts.has_leftover(&target.path)) {
         Some(target) => Target::open(writer.root, &target.path)?.sweep(writer.door),
@@ -273,10 +275,10 @@ fn revision_to_write(store: &Store<'_>, plan: &Plan, state: &State) -> Result<Op
     store.open_revision(revision, was_committed).map(Some)
 }
 
-/// Content and mode of the revision's files that are to be written.
-fn files_of(plan: &Plan) -> BTreeMap<&str, (&[u8], u32)> {
+/// The steps that write files of the revision, by the files' names.
+fn files_of(plan: &Plan) -> BTreeMap<&str, &Step> {
     let steps = plan.steps.iter().filter(|step| step.kind == StepKind::WriteFile);
-    steps.filter_map(|step| Some((step.path.rsplit('/').next()?, (step.after.as_slice(), step.mode)))).collect()
+    steps.filter_map(|step| Some((step.path.rsplit('/').next()?, step))).collect()
 }
 
 fn tell_files(plan: &Plan, told: &mut dyn FnMut(Done<'_>)) {

@@ -10,6 +10,7 @@ use super::dir::Dir;
 use super::door::{Door, NewFile};
 use super::error::{ApplyError, while_trying_to};
 use crate::journal::{unfinished, unfinished_own};
+use crate::plan::Access;
 
 /// What else makes up a file for those who check access to it: the label of SELinux, and access lists.
 const LABELS: [&str; 2] = ["security.selinux", ACCESS_LIST];
@@ -24,8 +25,7 @@ pub(super) const MODE_BITS: u32 = 0o7777;
 /// What a file looks like from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Look {
-    mode: u32,
-    owner: Option<(u32, u32)>,
+    access: Access,
     labels: Vec<(&'static str, Vec<u8>)>,
 }
 
@@ -39,7 +39,8 @@ impl Look {
         let metadata = file.metadata()?;
         let labels = LABELS.into_iter().filter_map(|name| label(file, name).transpose());
         let labels = labels.collect::<io::Result<_>>()?;
-        Ok(Self { mode: metadata.mode() & MODE_BITS, owner: Some((metadata.uid(), metadata.gid())), labels })
+        let (user, group) = (Some(metadata.uid()), Some(metadata.gid()));
+        Ok(Self { access: Access { mode: metadata.mode() & MODE_BITS, user, group }, labels })
     }
 }
 
@@ -63,8 +64,8 @@ impl std::fmt::Debug for dyn Door + '_ {
 }
 
 /// Writes a file of our own directory; on the disk it has its name once the directory is synced.
-pub(super) fn put(door: &dyn Door, dir: &Dir, name: &str, content: &[u8], mode: u32) -> Result<(), ApplyError> {
-    let staged = stage_own(door, dir, (0, name), content, mode)?;
+pub(super) fn put(door: &dyn Door, dir: &Dir, name: &str, content: &[u8], access: Access) -> Result<(), ApplyError> {
+    let staged = stage_own(door, dir, (0, name), content, access)?;
     staged.sync()?;
     staged.put()
 }
@@ -75,9 +76,9 @@ pub(super) fn stage_own<'a>(
     dir: &'a Dir,
     (number, name): (usize, &str),
     content: &[u8],
-    mode: u32,
+    access: Access,
 ) -> Result<Staged<'a>, ApplyError> {
-    let look = Look { mode, owner: None, labels: Vec::new() };
+    let look = Look { access, labels: Vec::new() };
     stage(door, dir, (unfinished_own(number), name), content, &look)
 }
 
@@ -118,20 +119,45 @@ fn fill(door: &dyn Door, file: &NewFile, content: &[u8], look: &Look) -> Result<
     let path = file.path();
     while_trying_to("write", path, write_all(door, file, content))?;
     let fresh = while_trying_to("look at", path, Look::of(file.file()))?;
-    if let Some((user, group)) = look.owner.filter(|owner| Some(*owner) != fresh.owner) {
-        while_trying_to("give its owner to", path, door.set_owner(file, user, group))?;
-    }
     // what a directory gives to new files by default, this one must not have
     for (name, _) in fresh.labels.iter().filter(|(name, _)| *name == ACCESS_LIST && !look.has(name)) {
         while_trying_to("take the access list from", path, door.remove_label(file, name))?;
     }
-    if look.mode != fresh.mode || fresh.has(ACCESS_LIST) {
-        while_trying_to("set the mode of", path, door.set_mode(file, look.mode))?;
-    }
+    let is_mode_wrong = look.access.mode != fresh.access.mode || fresh.has(ACCESS_LIST);
+    set_access(door, file, look.access, fresh.access, is_mode_wrong)?;
     for (name, value) in look.labels.iter().filter(|label| !fresh.labels.contains(label)) {
         while_trying_to("label", path, door.set_label(file, name, value))?;
     }
     Ok(())
+}
+
+/// Gives a file its mode and its owner, where they differ. The mode goes first: afterwards the file may be somebody else's,
+/// whose mode only the capability FOWNER may set.
+fn set_access(
+    door: &dyn Door,
+    file: &NewFile,
+    wanted: Access,
+    fresh: Access,
+    is_mode_wrong: bool,
+) -> Result<(), ApplyError> {
+    if is_mode_wrong {
+        while_trying_to("set the mode of", file.path(), door.set_mode(file, wanted.mode))?;
+    }
+    let owner = (wanted.user.or(fresh.user), wanted.group.or(fresh.group));
+    match owner {
+        (Some(user), Some(group)) if owner != (fresh.user, fresh.group) => {
+            while_trying_to("give its owner to", file.path(), door.set_owner(file, user, group))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Gives a file that is there its mode and its owner.
+pub(super) fn tighten(door: &dyn Door, dir: &Dir, name: &str, access: Access) -> Result<(), ApplyError> {
+    let path = dir.path_of(name);
+    let file = NewFile::new(while_trying_to("open", &path, dir.open(name))?, path.clone());
+    let found = while_trying_to("look at", &path, Look::of(file.file()))?;
+    set_access(door, &file, access, found.access, access.mode != found.access.mode)
 }
 
 pub(super) fn write_all(door: &dyn Door, file: &NewFile, mut content: &[u8]) -> io::Result<()> {

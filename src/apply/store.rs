@@ -10,10 +10,11 @@ use super::error::{ApplyError, while_trying_to};
 use super::lock::{OUR_DIR_MODE, above, made_dir};
 use super::replace::{self, Staged};
 use crate::journal::{DAMAGED_FILE, Journal, OVERWRITTEN_FILE, REVISIONS_DIR, STATE_FILE, TEXTS_DIR};
+use crate::plan::{Access, Step};
 use crate::revision::Digest;
 
 /// Who may read the target may read this too: its texts may hold what its mode hides, and the journal is about it.
-const PRIVATE: u32 = 0o600;
+const PRIVATE: Access = Access::of_mode(0o600);
 
 /// So many files at most are open at once.
 const MAX_STAGED: usize = 64;
@@ -134,19 +135,19 @@ impl<'a> Store<'a> {
     pub fn stage_files<'r>(
         &self,
         revision: &'r RevisionDir,
-        files: &BTreeMap<&str, (&[u8], u32)>,
+        files: &BTreeMap<&str, &Step>,
     ) -> Result<Vec<Staged<'r>>, ApplyError>
     where
         'a: 'r,
     {
         let mut staged = Vec::new();
         let many = files.len().saturating_sub(MAX_STAGED);
-        for (number, (name, (content, mode))) in files.iter().enumerate() {
+        for (number, (name, Step { after, access, .. })) in files.iter().enumerate() {
             if number < many {
                 // every file that waits is an open one
-                replace::put(self.door, &revision.dir, name, content, *mode)?;
+                replace::put(self.door, &revision.dir, name, after, *access)?;
             } else {
-                staged.push(replace::stage_own(self.door, &revision.dir, (number, name), content, *mode)?);
+                staged.push(replace::stage_own(self.door, &revision.dir, (number, name), after, *access)?);
             }
         }
         Ok(staged)
@@ -189,6 +190,15 @@ impl<'a> Store<'a> {
         for path in closed {
             let dir = while_trying_to("open", path, root.dir(path))?;
             while_trying_to("set the mode of", path, self.door.set_dir_mode(&dir, OUR_DIR_MODE))?;
+        }
+        Ok(())
+    }
+
+    /// Takes files away from everybody but the scheduler. Nothing is synced: a loss is seen with the next look.
+    pub fn tighten(&self, root: &Root, exposed: &[(String, Access)]) -> Result<(), ApplyError> {
+        for (path, access) in exposed {
+            let (above, name) = above(path);
+            replace::tighten(self.door, &while_trying_to("open", above, root.dir(above))?, name, *access)?;
         }
         Ok(())
     }

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PathBufValueParser, PossibleValuesParser};
 
+use super::lists::{List, all, lines, lines_or_commas};
 use crate::compose::lint::LintRule;
 use crate::finding::Level;
 use crate::platform;
@@ -38,13 +39,14 @@ pub(super) struct HostArgs {
 /// What is wanted of the scheduler.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct WantedArgs {
-    /// Directory with your KubeSchedulerConfiguration, for example a mounted ConfigMap; may be given several times
-    #[arg(long = "source", value_name = "DIR", env = "SCHEDPATCH_SOURCE")]
-    sources: Vec<PathBuf>,
+    /// Directory with your KubeSchedulerConfiguration, for example a mounted ConfigMap, or one file; may be given several
+    /// times, and in the environment one on each line
+    #[arg(long = "source", value_name = "PATH", env = "SCHEDPATCH_SOURCE", value_parser = lines(PathBufValueParser::new()))]
+    sources: Vec<List<PathBuf>>,
 
-    /// Insist on breaking a rule of the lint (docs/lint.md); may be given several times
-    #[arg(long, value_name = "RULE", value_delimiter = ',', env = "SCHEDPATCH_ACCEPT", value_parser = lint_rules())]
-    accept: Vec<String>,
+    /// Insist on breaking a rule of the lint (docs/lint.md); may be given several times, and in the environment one on each line
+    #[arg(long, value_name = "RULE", env = "SCHEDPATCH_ACCEPT", value_parser = lines_or_commas(lint_rules()))]
+    accept: Vec<List<String>>,
 
     #[command(flatten)]
     wishes: WishArgs,
@@ -78,13 +80,15 @@ impl WantedArgs {
     /// Adds what is wanted.
     pub fn add_to(self, settings: Settings) -> Settings {
         let Self { sources, accept, wishes } = self;
-        Settings { sources, accept, wishes: wishes.into(), ..settings }
+        Settings { sources: all(sources), accept: all(accept), wishes: wishes.into(), ..settings }
     }
 }
 
-/// What amounts to root on the node, and so is never taken from a source.
+/// What is equivalent to root on the node: it comes from flags and the environment, never from a source.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "What only flags may say, because it amounts to root on the node")]
+#[command(
+    next_help_heading = "Scheduler overrides, by flags and environment only, never from a source: they are equivalent to root on the node"
+)]
 pub(super) struct WishArgs {
     /// Another image for the scheduler
     #[arg(long = "scheduler-image", value_name = "IMAGE", env = "SCHEDPATCH_SCHEDULER_IMAGE", value_parser = image)]
@@ -94,14 +98,15 @@ pub(super) struct WishArgs {
     #[arg(long = "scheduler-version", value_name = "VERSION", env = "SCHEDPATCH_SCHEDULER_VERSION")]
     version: Option<String>,
 
-    /// A further flag of the scheduler, for example v=4; may be given several times
+    /// A further flag of the scheduler, for example v=4; may be given several times, and in the environment one on each line
     #[arg(long = "scheduler-arg", value_name = "NAME=VALUE",
-        allow_hyphen_values = true, env = "SCHEDPATCH_SCHEDULER_ARG", value_parser = scheduler_arg)]
-    args: Vec<(String, String)>,
+        allow_hyphen_values = true, env = "SCHEDPATCH_SCHEDULER_ARG", value_parser = lines(scheduler_arg))]
+    args: Vec<List<(String, String)>>,
 
-    /// A further path of the host that the scheduler sees, read-only; may be given several times
-    #[arg(long = "scheduler-mount", value_name = "PATH", value_delimiter = ',', env = "SCHEDPATCH_SCHEDULER_MOUNT", value_parser = plain_host_path)]
-    mounts: Vec<String>,
+    /// A further path of the host that the scheduler sees, read-only; may be given several times, and in the environment one
+    /// on each line
+    #[arg(long = "scheduler-mount", value_name = "PATH", env = "SCHEDPATCH_SCHEDULER_MOUNT", value_parser = lines_or_commas(plain_host_path))]
+    mounts: Vec<List<String>>,
 
     /// Another DNS policy for the scheduler's pod
     #[arg(
@@ -113,8 +118,8 @@ pub(super) struct WishArgs {
 impl From<WishArgs> for Wishes {
     fn from(WishArgs { image, version, args, mounts, dns_policy }: WishArgs) -> Self {
         // of a flag that is given twice the last counts; the order of the rest means nothing
-        let args = args.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect();
-        let mounts = mounts.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+        let args = all(args).into_iter().collect::<BTreeMap<_, _>>().into_iter().collect();
+        let mounts = all(mounts).into_iter().collect::<BTreeSet<_>>().into_iter().collect();
         Self { image, version, args, mounts, dns_policy }
     }
 }

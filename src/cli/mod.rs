@@ -3,12 +3,14 @@
 mod apply;
 mod args;
 mod fleet;
+mod lists;
 mod output;
 mod plan;
 mod restore;
 mod run;
 mod sandbox;
 mod status;
+mod target;
 mod write;
 
 use std::ffi::OsString;

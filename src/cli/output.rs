@@ -55,6 +55,12 @@ pub(super) fn print(text: &str, code: ExitCode) -> ExitCode {
     }
 }
 
+/// Prints the text of an answer that is an error: what a person reads goes to standard error.
+pub(super) fn print_error(text: &str) -> ExitCode {
+    let _ = io::stderr().write_all(text.as_bytes());
+    ExitCode::FAILURE
+}
+
 /// Prints what went wrong with a command that writes: it has no other answer, so this goes to standard error.
 pub(super) fn fail(findings: &[Finding], colour: Colour) -> ExitCode {
     let _ = io::stderr().write_all(plan::show_findings(findings, colour).as_bytes());

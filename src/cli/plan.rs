@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use super::args::{HostArgs, WantedArgs};
-use super::output::{ColorArgs, Output, print};
+use super::output::{ColorArgs, Output, print, print_error};
+use super::target::with_known_target;
 use crate::finding::Finding;
 use crate::observe;
 use crate::plan::{self, Direction, Plan};
@@ -26,6 +27,7 @@ Examples:
   Is this node up to date? (exit 0: yes, 3: no, 1: cannot tell)
     schedpatch plan --source ./scheduler --check
 
+Errors go to standard error; with -o json they are in the document on standard output.
 Exit codes: 0 planned, 1 failed, 2 wrong usage, 3 --check found changes.";
 
 /// Say exactly what must change on this host and why, as a diff; nothing is written
@@ -66,11 +68,13 @@ impl Args {
         let (check, output, colour) = (self.check, self.output, self.color.resolve());
         let direction = if self.restore { Direction::Restore } else { Direction::Apply };
         let settings = self.settings();
+        let settings = if direction == Direction::Restore { with_known_target(settings) } else { settings };
         let plan = match observe::take_snapshot(&settings) {
             Ok(snapshot) => plan::make(&snapshot, &settings, direction),
             Err(finding) => Plan::failed(vec![finding]),
         };
         let text = match output {
+            Output::Text if plan.has_errors() => return print_error(&plan::show(&plan, colour)),
             Output::Text => plan::show(&plan, colour),
             Output::Json => json(&plan),
         };

@@ -6,6 +6,7 @@ use clap::ValueEnum;
 
 use super::args::{HostArgs, LockArgs};
 use super::output::ColorArgs;
+use super::target::with_known_target;
 use super::write::{self, Command};
 use crate::journal::Asker;
 use crate::plan::Direction;
@@ -71,7 +72,7 @@ impl Args {
     }
 
     pub(super) fn run(self) -> ExitCode {
-        let settings = self.host.settings();
+        let settings = with_known_target(self.host.settings());
         let direction = match self.to {
             To::Original => Direction::Restore,
             To::LastGood => Direction::LastGood,

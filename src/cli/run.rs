@@ -1,6 +1,6 @@
 //! `schedpatch run`: the agent.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -38,6 +38,9 @@ Examples:
 The endpoint: /livez the loop turns, /readyz the running scheduler is proven at what is wanted, /metrics.
 SIGTERM keeps what is applied; in the middle of a change what ran before comes back first.";
 
+/// Where the agent listens if nothing else is given.
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9471);
+const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 /// The loop turns at least every --resync; after so much more it counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_mins(5);
 /// So long the API may take for what is told last.
@@ -114,9 +117,9 @@ pub(super) struct Args {
     #[arg(long, value_name = "HOW", default_value = "single-node", value_enum, env = "SCHEDPATCH_ROLLOUT")]
     rollout: RolloutArg,
 
-    /// Address of /livez, /readyz and /metrics
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9471", env = "SCHEDPATCH_LISTEN")]
-    listen: SocketAddr,
+    /// Address of /livez, /readyz and /metrics [default: 127.0.0.1:9471; with --sandbox another port where that one is taken]
+    #[arg(long, value_name = "ADDRESS", env = "SCHEDPATCH_LISTEN")]
+    listen: Option<SocketAddr>,
 
     /// Form of the log, on standard error
     #[arg(long, value_name = "FORM", default_value = "text", value_enum, env = "SCHEDPATCH_LOG_FORMAT")]
@@ -173,7 +176,12 @@ impl Args {
         let shutdown = shutdown()?;
         let (report, told) = watch::channel(Report::pending(now()));
         let (turned, last_turn) = watch::channel(Instant::now());
-        let bound = report::serve(self.listen, told.clone(), last_turn, self.resync + STUCK_AFTER).await?;
+        let serve = |address| report::serve(address, told.clone(), last_turn.clone(), self.resync + STUCK_AFTER);
+        let bound = match serve(self.listen.unwrap_or(LISTEN)).await {
+            // a person who tries it out needs no particular port
+            Err(_) if self.sandbox && self.listen.is_none() => serve(ANY_PORT).await?,
+            bound => bound?,
+        };
         let node = self.node_name.clone().unwrap_or_default();
         tracing::info!(version = env!("CARGO_PKG_VERSION"), node, standalone, listen = %bound, "schedpatch begins");
         let options = Options {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use super::args::HostArgs;
 use super::fleet::ClusterArgs;
 use super::output::{ColorArgs, Output, fail, print};
+use super::target::with_known_target;
 use crate::compose;
 use crate::finding::{Finding, Level};
 use crate::observe;
@@ -80,11 +81,14 @@ impl Args {
         if self.cluster.is_meant() {
             return self.cluster.run(self.output, colour);
         }
-        let settings = self.host.settings();
+        let settings = with_known_target(self.host.settings());
         let status = match observe::take_snapshot(&settings) {
             Ok(snapshot) => {
                 let restore = plan::make(&snapshot, &settings, Direction::Restore);
-                let status = Status::of(&snapshot, &restore);
+                let mut status = Status::of(&snapshot, &restore);
+                if restore.target.is_none() && !observe::exists(&settings) {
+                    status.findings.push(not_a_node());
+                }
                 if self.extenders { status.with_extenders(ask_extenders(&settings, &restore)) } else { status }
             }
             Err(finding) => Status::unknown(finding),
@@ -104,6 +108,13 @@ impl Args {
             },
         }
     }
+}
+
+/// A person on a workstation means the cluster.
+fn not_a_node() -> Finding {
+    let message = "this host has neither a scheduler's manifest nor files of schedpatch, so it is no control-plane node that \
+                   schedpatch knows";
+    Finding::info("not-a-node", message, "to ask the cluster of your kubeconfig: schedpatch status --cluster")
 }
 
 /// Asks the extenders of the configuration that the manifest names.

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::output::{fail, print};
+use super::output::{fail, print, print_error};
 use super::{apply, restore};
 use crate::apply::{Done, HostDoor, Slipped};
 use crate::finding::{Finding, Level};
@@ -53,10 +53,8 @@ pub(super) fn run(order: &Order<'_>, colour: Colour, command: Command) -> ExitCo
 /// Says what would be done, and what would be refused.
 pub(super) fn rehearse(order: &Order<'_>, colour: Colour) -> ExitCode {
     match tick::rehearse(order) {
-        Ok(plan) => {
-            let code = if plan.has_errors() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-            print(&plan::show(&plan, colour), code)
-        }
+        Ok(plan) if plan.has_errors() => print_error(&plan::show(&plan, colour)),
+        Ok(plan) => print(&plan::show(&plan, colour), ExitCode::SUCCESS),
         Err(finding) => fail(&[finding], colour),
     }
 }

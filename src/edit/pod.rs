@@ -5,6 +5,7 @@ use super::guard;
 use super::mounts::{self, Mount};
 use super::program::{self, Program};
 use super::refusal::{Refusal, Rule};
+use super::run_as::{self, RunAs};
 use super::tree::{Kind, Node, Path, Seg, Tree};
 
 /// Annotations that we write.
@@ -31,6 +32,8 @@ pub struct SchedulerPod {
     pub flags: Vec<Flag>,
     /// What of the host its container sees
     pub mounts: Vec<Mount>,
+    /// As whom its container runs
+    pub run_as: RunAs,
     /// Whether the pod is on the host's network, where cluster names do not resolve without a DNS policy
     pub host_network: bool,
     /// `spec.dnsPolicy`
@@ -272,6 +275,7 @@ fn pod_of(tree: &Tree<'_>) -> Result<SchedulerPod, Refusal> {
         image_line: image.map(|node| tree.line(node.span.start)),
         flags: found.flags_with_lines(tree),
         mounts: mounts::read(tree, found.container),
+        run_as: run_as::read(tree, found.container),
         host_network: spec("hostNetwork").as_deref() == Some("true"),
         dns_policy: spec("dnsPolicy"),
         ours: ours(tree),

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::gap::gap;
+use super::step::ContainerState;
 use super::{AgentPod, Counts, FORMAT_VERSION, Fleet, NodeRow, Said, SchedulerPod, Wanted, wanted};
 use crate::edit;
 use crate::finding::Finding;
@@ -134,6 +135,7 @@ fn said(node: &ObjectMeta) -> Said {
         verified_digest: said("verified-digest"),
         revision: said("revision"),
         generation: said("generation"),
+        extenders_unreachable: said("extenders-unreachable"),
     }
 }
 
@@ -189,6 +191,8 @@ fn scheduler(pod: &Pod) -> SchedulerPod {
         generation: annotation(&pod.metadata, edit::GENERATION).cloned(),
         ready: status.is_some_and(|status| status.ready),
         config: found.and_then(|(_, config)| config),
+        ending: pod.metadata.deletion_timestamp.is_some(),
+        state: ContainerState::of(status),
     }
 }
 

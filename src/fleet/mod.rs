@@ -7,6 +7,7 @@ mod ask;
 mod gap;
 mod judge;
 mod show;
+mod step;
 mod wait;
 mod wanted;
 
@@ -95,6 +96,8 @@ struct Said {
     verified_digest: Option<String>,
     revision: Option<String>,
     generation: Option<String>,
+    /// Extenders that did not take a connection from the node
+    extenders_unreachable: Option<String>,
 }
 
 /// What lacks.
@@ -131,6 +134,11 @@ struct SchedulerPod {
     /// The `--config` that it was started with
     config: Option<String>,
     ready: bool,
+    /// Whether it is on its way out
+    #[serde(skip)]
+    ending: bool,
+    #[serde(skip)]
+    state: step::ContainerState,
 }
 
 impl Fleet {
@@ -159,6 +167,11 @@ impl Fleet {
             let gap = node.gap.as_ref().filter(|gap| gap.r#final)?;
             Some((node.name.as_str(), node.agent.as_ref().map(|agent| agent.pod.as_str()), gap))
         })
+    }
+
+    /// Where a change is on each node that is in the middle of one: name, and the step in words.
+    pub fn steps(&self) -> impl Iterator<Item = (&str, String)> {
+        self.nodes.iter().filter_map(|node| Some((node.name.as_str(), step::step(node)?)))
     }
 
     /// The whole as one JSON document.

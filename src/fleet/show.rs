@@ -38,6 +38,11 @@ fn write(out: &mut String, fleet: &Fleet) -> fmt::Result {
             writeln!(out, "not proven  {}: {}: {}", node.name, visible(&gap.reason), visible(&gap.message))?;
         }
     }
+    for node in nodes {
+        if let Some(urls) = &node.said.extenders_unreachable {
+            writeln!(out, "extenders   {}: cannot reach {}", node.name, visible(urls))?;
+        }
+    }
     let all = if *proven {
         "All schedulers are proven at what is wanted."
     } else {

@@ -10,7 +10,8 @@ use super::ask::{AWAY, ask};
 use super::{Fleet, judge, show};
 use crate::finding::Finding;
 
-const INTERVAL: Duration = Duration::from_secs(2);
+/// Short enough to see the steps of a change, which take a few seconds each.
+const INTERVAL: Duration = Duration::from_secs(1);
 /// A node may still show what the agent before this one said; the new one writes within a second or two of its start.
 const FINAL_AFTER: Duration = Duration::from_secs(5);
 
@@ -34,6 +35,9 @@ pub async fn wait(
             Ok(fleet) => lines(fleet),
             Err(finding) => BTreeMap::from([("cluster".to_owned(), (AWAY.to_owned(), finding.message.clone()))]),
         };
+        if ended.is_ok() {
+            told.retain(|subject, _| lines.contains_key(subject));
+        }
         for (subject, (key, line)) in lines {
             if told.insert(subject.clone(), key.clone()) != Some(key) {
                 tell(began.elapsed(), &format!("{subject}: {line}"));
@@ -82,7 +86,11 @@ fn lines(fleet: &Fleet) -> BTreeMap<String, (String, String)> {
         (node.name.clone(), (format!("{key:?}"), line))
     });
     let counts = show::told(&fleet.counts);
-    nodes.chain([("cluster".to_owned(), (counts.clone(), counts))]).collect()
+    let steps = fleet.steps().map(|(node, step)| {
+        let step = crate::plan::visible(&step);
+        (format!("{node} scheduler"), (step.clone(), step))
+    });
+    nodes.chain(steps).chain([("cluster".to_owned(), (counts.clone(), counts))]).collect()
 }
 
 fn late(limit: Duration) -> Finding {

@@ -80,7 +80,11 @@ fn source_dirs(container: &Container) -> Vec<String> {
     let mut variables = container.env.iter().flatten().filter(|variable| variable.name == SOURCE_VARIABLE);
     // of a variable that is set twice the last counts; what does not stand there is not known, as a path that is nowhere
     let variable = variables.next_back().map(|variable| variable.value.clone().unwrap_or_default());
-    if dirs.is_empty() { variable.into_iter().collect() } else { dirs }
+    if !dirs.is_empty() {
+        return dirs;
+    }
+    // one on each line, as the program reads it
+    variable.iter().flat_map(|text| text.split('\n')).filter(|dir| !dir.is_empty()).map(str::to_owned).collect()
 }
 
 /// The ConfigMap that a directory shows; none if it shows something else.

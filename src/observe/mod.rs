@@ -14,7 +14,7 @@ pub use host::HostRoot;
 pub use manifests::ManifestFile;
 pub use marks::Marks;
 pub use sources::Source;
-pub use state::State;
+pub use state::{FileAccess, RevisionFile, State};
 
 use crate::edit::{self, HostMount, Refusal, SchedulerPod};
 use crate::finding::Finding;

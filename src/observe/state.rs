@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::host::{self, HostRoot};
+use crate::edit::CONFIG_FILE;
 use crate::finding::Finding;
 use crate::journal::{Journal, REVISIONS_DIR, STATE_FILE, TEXTS_DIR, is_revision, is_text, is_unfinished};
 use crate::revision::Digest;
@@ -28,15 +29,40 @@ pub struct State {
     pub text_names: BTreeSet<String>,
     /// Names of the revisions
     pub revisions: BTreeSet<String>,
-    /// Digest of every file of a revision, by its path on the host
-    pub revision_files: BTreeMap<String, Digest>,
+    /// Every file of a revision, by its path on the host
+    pub revision_files: BTreeMap<String, RevisionFile>,
+    /// Files beside a configuration that everybody on the host may read: an older schedpatch wrote them so
+    pub exposed: Vec<String>,
     /// Unfinished files that a killed run left behind
     pub leftovers: Vec<String>,
     /// Directories that a scheduler which is not root could not enter
     pub closed: Vec<String>,
 }
 
-const FILE_MODE: u32 = 0o644;
+/// A file of a revision, as it was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RevisionFile {
+    /// Of its content
+    pub digest: Digest,
+    /// Who may read it
+    pub access: FileAccess,
+}
+
+/// Mode and owner of a file, as they were found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileAccess {
+    /// Its permission bits
+    pub mode: u32,
+    /// Its user
+    pub user: u32,
+    /// Its group
+    pub group: u32,
+}
+
+/// The composed configuration: every scheduler may read it, whatever its user.
+const CONFIG_MODE: u32 = 0o644;
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+const FOR_EVERYBODY: u32 = 0o007;
 const ENTERABLE: u32 = 0o555;
 
 /// Reads the state directory; one that is not there says nothing.
@@ -118,10 +144,17 @@ impl State {
     }
 
     fn read_revision_file(&mut self, path: &Path, shown: String) {
-        let mode = fs::symlink_metadata(path).map(|metadata| metadata.mode() & 0o7777);
-        // one that the scheduler may not read, or that others may write, is as good as damaged
-        if let (Ok(FILE_MODE), Ok(content)) = (mode, host::read_small_file(path)) {
-            self.revision_files.insert(shown, Digest::of_bytes(&content));
+        let Ok(metadata) = fs::symlink_metadata(path) else { return };
+        let mode = metadata.mode() & 0o7777;
+        let is_config = path.file_name().is_some_and(|name| name == CONFIG_FILE);
+        if !is_config && mode & FOR_EVERYBODY != 0 {
+            self.exposed.push(shown.clone());
+        }
+        // a configuration that the scheduler may not read, or a file that others may write, is as good as damaged
+        let is_sound = if is_config { mode == CONFIG_MODE } else { mode & WRITABLE_BY_OTHERS == 0 };
+        if let (true, Ok(content)) = (is_sound, host::read_small_file(path)) {
+            let access = FileAccess { mode, user: metadata.uid(), group: metadata.gid() };
+            self.revision_files.insert(shown, RevisionFile { digest: Digest::of_bytes(&content), access });
         }
     }
 

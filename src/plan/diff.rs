@@ -2,15 +2,22 @@
 
 use similar::TextDiff;
 
-use super::Step;
+use super::{Step, StepKind};
+use crate::edit::CONFIG_FILE;
+use crate::revision::Digest;
 
 /// Lines around a change.
 const CONTEXT: usize = 3;
 
-/// The diff of one step; a file that is no text is told by its size.
+/// The diff of one step. A file beside the configuration may be a key, so nothing of its content is shown.
 pub(super) fn unified(step: &Step) -> String {
-    let Ok(after) = str::from_utf8(&step.after) else {
-        return format!("+++ {}\nbinary file of {} bytes\n", step.path, step.after.len());
+    let is_side_file = step.kind == StepKind::WriteFile && !step.path.ends_with(&format!("/{CONFIG_FILE}"));
+    let after = match str::from_utf8(&step.after) {
+        Ok(after) if !is_side_file => after,
+        _ => {
+            let (size, digest) = (step.after.len(), Digest::of_bytes(&step.after));
+            return format!("+++ {}\n{size} bytes, sha256 {digest}\n", step.path);
+        }
     };
     let before = step.before.as_deref().map(String::from_utf8_lossy);
     let old_name = if before.is_some() { &step.path } else { "/dev/null" };

@@ -34,6 +34,8 @@ struct StepDocument<'a> {
     kind: &'static str,
     path: &'a str,
     mode: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
     why: &'a str,
     diff: String,
 }
@@ -63,6 +65,7 @@ impl<'a> From<&'a Step> for StepDocument<'a> {
             StepKind::WriteFile => "writeFile",
             StepKind::ReplaceTarget => "replaceTarget",
         };
-        Self { kind, path: &step.path, mode: format!("{:04o}", step.mode), why: &step.why, diff: diff::unified(step) }
+        let (mode, owner) = (format!("{:04o}", step.access.mode), step.access.owner());
+        Self { kind, path: &step.path, mode, owner, why: &step.why, diff: diff::unified(step) }
     }
 }

@@ -1,5 +1,6 @@
 //! Stage 2: what must change. Pure and deterministic: the same snapshot gives the same plan, and an up-to-date host gives none.
 
+mod access;
 mod diff;
 mod json;
 mod show;
@@ -9,6 +10,7 @@ mod undo;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+pub use access::Access;
 pub use show::{Colour, show, show_findings, visible};
 
 use crate::compose::{self, Composed, KnownVersion, Origin};
@@ -19,9 +21,6 @@ use crate::observe::{ManifestFile, Snapshot, Source, State};
 use crate::platform::{self, Detected, Target as Place};
 use crate::revision::{Digest, revision};
 use crate::settings::{Settings, Wishes};
-
-/// Files of a revision are read by a scheduler that may run as another user.
-const REVISION_FILE_MODE: u32 = 0o644;
 
 /// Put ours in, or take it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +66,8 @@ pub struct Plan {
     pub original: Option<String>,
     /// Digests of all files of the revision, by their path on the host
     pub files: BTreeMap<String, Digest>,
+    /// Files of other revisions that everybody may read and nobody but the scheduler should, and what they shall have
+    pub exposed: Vec<(String, Access)>,
 }
 
 /// The target as it was seen.
@@ -105,8 +106,8 @@ pub struct Step {
     pub kind: StepKind,
     /// The file, as the host sees it
     pub path: String,
-    /// Its permission bits
-    pub mode: u32,
+    /// Its permission bits and its owner; the target keeps its own owner
+    pub access: Access,
     /// In words
     pub why: String,
     /// What is there now; `None` for no file, or one whose content does not matter
@@ -139,6 +140,7 @@ pub fn make(snapshot: &Snapshot, settings: &Settings, direction: Direction) -> P
         plan.findings.extend(errors);
         plan.steps.clear();
     }
+    plan.exposed = exposed(&plan, &snapshot.state);
     plan.findings.sort_by_key(|finding| finding.level);
     plan
 }
@@ -162,6 +164,7 @@ fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: D
     plan.findings.extend(chosen.warnings.iter().cloned());
     let (path, text, pod) = (chosen.file.path.clone(), chosen.text.to_owned(), chosen.pod.clone());
     plan.target = Some(TargetNow { path, text, digest: chosen.digest, pod });
+    let side_access = Access::of_side_file(chosen.pod.run_as);
     let state = &snapshot.state.clone().settled(&chosen.file.path, chosen.digest);
     undo::judge_state(plan, state, direction, &chosen.file.path).map_err(one)?;
     let in_target = |refusal: Refusal| one(Finding::from(refusal).in_file(chosen.file.path.clone()));
@@ -179,6 +182,9 @@ fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: D
                 plan.findings.push(nothing_wanted());
                 return Ok(());
             };
+            if side_access.is_none() && composed.files.keys().any(|name| name != edit::CONFIG_FILE) {
+                return Err(one(access::unknown_user().in_file(chosen.file.path.clone())));
+            }
             let target = Editable { chosen: &chosen, original: &original, manifest: &manifest };
             apply(plan, mounts, state, settings, &target, composed).map_err(in_target)?;
             undo::judge_revision(plan, state, &original, settings.retry).map_err(one)
@@ -257,7 +263,8 @@ fn apply(
         .iter()
         .map(|(name, content)| (format!("{}/{name}", wanted(0).config_dir), Digest::of_bytes(content)))
         .collect();
-    plan.steps = revision_steps(files, &wanted(0).config_dir, &state.revision_files);
+    let side_access = Access::of_side_file(chosen.pod.run_as).unwrap_or_default();
+    plan.steps = revision_steps(files, &wanted(0).config_dir, state, side_access);
     if !unchanged {
         let after = manifest.patch(&wanted(generation))?.prove()?;
         plan.steps.push(replace_target(chosen.file, chosen.text, after, why(&revision, &settings.wishes)));
@@ -281,28 +288,34 @@ fn why(revision: &str, wishes: &Wishes) -> String {
 
 fn replace_target(file: &ManifestFile, before: &str, after: String, why: String) -> Step {
     let (before, after) = (Some(before.as_bytes().to_vec()), after.into_bytes());
-    Step { kind: StepKind::ReplaceTarget, path: file.path.clone(), mode: file.mode, why, before, after }
+    let access = Access::of_mode(file.mode);
+    Step { kind: StepKind::ReplaceTarget, path: file.path.clone(), access, why, before, after }
 }
 
-fn revision_steps(files: BTreeMap<String, Vec<u8>>, dir: &str, there: &BTreeMap<String, Digest>) -> Vec<Step> {
+fn revision_steps(files: BTreeMap<String, Vec<u8>>, dir: &str, state: &State, side_access: Access) -> Vec<Step> {
     let steps = files.into_iter().filter_map(|(name, after)| {
         let path = format!("{dir}/{name}");
-        let why = match there.get(&path) {
-            Some(digest) if *digest == Digest::of_bytes(&after) => return None,
-            Some(_) => "what is there is not what its revision says",
-            None if name == edit::CONFIG_FILE => "the composed configuration",
+        let is_config = name == edit::CONFIG_FILE;
+        let access = if is_config { Access::CONFIG } else { side_access };
+        let found = state.revision_files.get(&path);
+        let why = match found {
+            Some(file) if file.digest != Digest::of_bytes(&after) => "what is there is not what its revision says",
+            Some(file) if !access.is_had_by(&file.access) => "its owner and mode shall let only the scheduler read it",
+            Some(_) => return None,
+            None if is_config => "the composed configuration",
             None => "a file that the sources hold beside it",
         };
-        Some(Step {
-            kind: StepKind::WriteFile,
-            path,
-            mode: REVISION_FILE_MODE,
-            why: why.to_owned(),
-            before: None,
-            after,
-        })
+        Some(Step { kind: StepKind::WriteFile, path, access, why: why.to_owned(), before: None, after })
     });
     steps.collect()
+}
+
+/// What an older schedpatch wrote for everybody to read, but for what is written anew.
+fn exposed(plan: &Plan, state: &State) -> Vec<(String, Access)> {
+    let access = plan.target.as_ref().and_then(|target| Access::of_side_file(target.pod.run_as));
+    let is_written = |path: &String| plan.steps.iter().any(|step| step.path == *path);
+    let paths = state.exposed.iter().filter(|path| !is_written(path));
+    access.into_iter().flat_map(|access| paths.clone().map(move |path| (path.clone(), access))).collect()
 }
 
 fn find_platform(snapshot: &Snapshot, settings: &Settings) -> Result<Detected, Finding> {

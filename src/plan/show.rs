@@ -106,7 +106,8 @@ fn write_step(out: &mut String, number: usize, step: &Step, colour: Colour) -> f
         StepKind::WriteFile => "write",
         StepKind::ReplaceTarget => "replace",
     };
-    let title = format!("{number}. {verb} {} (mode {:04o})", step.path, step.mode);
+    let owner = step.access.owner().map_or_else(String::new, |owner| format!(", owner {owner}"));
+    let title = format!("{number}. {verb} {} (mode {:04o}{owner})", step.path, step.access.mode);
     writeln!(out, "\n{}: {}", colour.paint(BOLD, &title), step.why)?;
     for line in diff::unified(step).lines() {
         let code = match line.as_bytes().first() {

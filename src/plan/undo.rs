@@ -53,7 +53,10 @@ pub(super) fn original<'a>(state: &'a State, chosen: &Chosen<'_>) -> Result<Cow<
 pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
     let journal = &state.journal;
     let Some(good) = &journal.last_good else { return restore(plan, state, chosen) };
-    let is_whole = good.files.iter().all(|(path, digest)| state.revision_files.get(path) == Some(digest));
+    let is_whole = good
+        .files
+        .iter()
+        .all(|(path, digest)| state.revision_files.get(path).is_some_and(|file| file.digest == *digest));
     let config = edit::last_flag(&chosen.pod.flags, "config").and_then(|flag| flag.value.as_ref());
     let is_named = config.is_some_and(|config| good.files.contains_key(config));
     if is_whole && is_named && chosen.pod.ours.as_ref().is_some_and(|ours| ours.revision == good.revision) {

@@ -1,8 +1,10 @@
 //! The probe endpoint: /livez, /readyz and /metrics, for the kubelet, for people and for Prometheus.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -13,18 +15,20 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Mutex, watch};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::{Reach, Report, metrics};
+use super::{Reach, Report, metrics, short};
 use crate::finding::Finding;
 use crate::phase::Phase;
+use crate::revision::Digest;
 
 /// Who has not sent its question in this time is hung up on.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Questions are one line; nobody needs more.
 const MAX_HEADER_BYTES: usize = 8 * 1024;
-/// The kubelet, a scraper and a person; more is rather a mistake.
+/// The kubelet, a scraper and a person; more is rather a mistake, and the silent ones are hung up on.
 const MAX_CONNECTIONS: usize = 32;
 /// Connections are closed after the answer, so that none lingers.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,18 +56,21 @@ pub async fn serve(
     })?;
     let bound = listener.local_addr().unwrap_or(address);
     let told = Told { report, turned, stale, reach: Arc::default() };
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     tokio::spawn(async move {
+        let mut open = VecDeque::new();
         loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
             let Ok((stream, _)) = listener.accept().await else {
                 // out of file descriptors, for example: that may pass
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
+            make_room(&mut open);
             let told = told.clone();
-            tokio::spawn(async move {
+            let has_asked = Arc::new(AtomicBool::new(false));
+            let asked = Arc::clone(&has_asked);
+            let task = tokio::spawn(async move {
                 let answer = service_fn(|request| {
+                    has_asked.store(true, Ordering::Relaxed);
                     let told = told.clone();
                     async move { Ok::<_, Infallible>(told.answer(&request).await) }
                 });
@@ -75,11 +82,31 @@ pub async fn serve(
                     .serve_connection(TokioIo::new(stream), answer);
                 // whoever hangs up early has only itself to blame
                 let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
-                drop(place);
             });
+            open.push_back(Connection { has_asked: asked, task: task.abort_handle() });
         }
     });
     Ok(bound)
+}
+
+/// A connection that may be open.
+struct Connection {
+    /// Whether its question has come
+    has_asked: Arc<AtomicBool>,
+    task: AbortHandle,
+}
+
+/// Hangs up on somebody where too many are connected: on the one that has been silent for longest, so that nobody who asks
+/// waits for those who do not.
+fn make_room(open: &mut VecDeque<Connection>) {
+    open.retain(|connection| !connection.task.is_finished());
+    if open.len() < MAX_CONNECTIONS {
+        return;
+    }
+    let silent = open.iter().position(|connection| !connection.has_asked.load(Ordering::Relaxed));
+    if let Some(connection) = open.remove(silent.unwrap_or(0)) {
+        connection.task.abort();
+    }
 }
 
 impl Told {
@@ -117,9 +144,11 @@ impl Told {
             let is_verified = report.digest.is_some() && report.digest == report.verified_digest;
             let is_middle = matches!(standing.phase, Phase::Applying | Phase::Verifying);
             format!(
-                "{} phase {phase}\n{} the wanted digest is the verified one\n{} not in the middle of a change\n",
+                "{} phase {phase}\n{} wanted digest {}, verified digest {}\n{} not in the middle of a change\n",
                 sign(ready),
                 sign(is_verified),
+                shown(report.digest),
+                shown(report.verified_digest),
                 sign(!is_middle),
             )
         } else {
@@ -128,6 +157,11 @@ impl Told {
         let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         text(code, format!("{checks}{phase}: {}: {}\n", standing.reason, standing.message))
     }
+}
+
+/// A digest as people compare it.
+fn shown(digest: Option<Digest>) -> String {
+    digest.map_or_else(|| "none".to_owned(), |digest| short(&digest))
 }
 
 fn sign(is_well: bool) -> &'static str {

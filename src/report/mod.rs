@@ -1,6 +1,8 @@
 //! Stage 5: what is told to others: the node's annotations, events, the probe endpoint, metrics, log lines. The only code
 //! that writes to the cluster.
 
+mod events;
+mod extenders;
 mod http;
 mod metrics;
 mod node;
@@ -42,14 +44,14 @@ pub struct Report {
     pub extenders: Vec<String>,
     /// What was counted
     pub counts: Counts,
-    /// What happened once, and is no phase: the last few
+    /// What happened once and is no phase, oldest first
     pub notices: Vec<Notice>,
 }
 
-/// Something that happened once, for an event of its own.
+/// Something that happened once and is no phase: it becomes an event of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Counts up, so that each is told once
+    /// Larger than that of every notice before; the first is 1
     pub id: u64,
     /// In CamelCase, for machines
     pub reason: String,
@@ -58,6 +60,9 @@ pub struct Notice {
     /// Whether a person should look
     pub is_warning: bool,
 }
+
+/// So many notices are kept for a cluster that cannot be told at the moment.
+const MAX_NOTICES: usize = 32;
 
 /// What was counted since the agent began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -100,6 +105,14 @@ impl Report {
         }
     }
 
+    /// Adds a notice; of too many the oldest go.
+    pub fn notice(&mut self, reason: &str, message: impl Into<String>, is_warning: bool) {
+        let id = self.notices.last().map_or(1, |last| last.id + 1);
+        self.notices.push(Notice { id, reason: reason.to_owned(), message: message.into(), is_warning });
+        let too_many = self.notices.len().saturating_sub(MAX_NOTICES);
+        self.notices.drain(..too_many);
+    }
+
     /// One line for people and machines; the fields are public (docs/logs.md).
     pub fn log(&self) {
         let Standing { phase, reason, message, .. } = &self.standing;
@@ -112,6 +125,11 @@ impl Report {
             tracing::info!(phase, reason, revision, generation, digest, "{message}");
         }
     }
+}
+
+/// The beginning of a text, in bytes: so the API counts.
+fn cut(text: &str, length: usize) -> String {
+    if text.len() <= length { text.to_owned() } else { format!("{}…", &text[..text.floor_char_boundary(length)]) }
 }
 
 /// Enough of a digest to tell it from others.

@@ -1,36 +1,52 @@
-//! The node's annotations and events. Written only on change, by server-side apply, so that nobody else's are touched.
+//! The node's annotations. Written only on change; nobody else's are touched.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, ObjectReference};
+use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
-use kube::runtime::events::{Event, EventType, Recorder, Reporter as Source};
-use kube::{Api, Client, Resource as _};
+use kube::{Api, Client};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Report, STARTING};
+use super::events::Events;
+use super::extenders::Extenders;
+use super::{Report, STARTING, cut};
 use crate::cluster::answer;
-use crate::phase::Standing;
 
-/// Who we are in `managedFields` and events.
+/// Who we are in `managedFields`.
 const MANAGER: &str = "schedpatch";
-/// The note of an event may have 1024 bytes.
-const MAX_NOTE: usize = 1_000;
 /// Annotations may be long, but nobody reads on.
 const MAX_MESSAGE: usize = 2_000;
 /// An API that refuses or is away is asked again, less and less often.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_mins(1);
 
+/// The annotations that we write; a key that a version does not write any more stays in this list, so that it goes away.
+const KEYS: [&str; 11] = [
+    "phase",
+    "reason",
+    "message",
+    "since",
+    "digest",
+    "verified-digest",
+    "revision",
+    "generation",
+    "platform",
+    "scheduler-version",
+    "extenders-unreachable",
+];
+
+/// What the node shall say: every key of ours, and none for what is not known.
+type Annotations = BTreeMap<&'static str, Option<String>>;
+
 /// Writes to the own Node.
 pub struct Reporter {
     nodes: Api<Node>,
     node: String,
-    events: Recorder,
-    regarding: ObjectReference,
+    events: Events,
+    extenders: Extenders,
 }
 
 impl std::fmt::Debug for Reporter {
@@ -42,50 +58,44 @@ impl std::fmt::Debug for Reporter {
 impl Reporter {
     /// For this node.
     pub fn new(client: Client, node: &str) -> Self {
-        let source = Source { controller: MANAGER.to_owned(), instance: Some(node.to_owned()) };
-        let regarding = ObjectReference {
-            api_version: Some(Node::api_version(&()).into_owned()),
-            kind: Some(Node::kind(&()).into_owned()),
-            name: Some(node.to_owned()),
-            // kubectl describe looks for a node's events by this uid
-            uid: Some(node.to_owned()),
-            ..ObjectReference::default()
-        };
-        let events = Recorder::new(client.clone(), source);
-        Self { nodes: Api::all(client), node: node.to_owned(), events, regarding }
+        let events = Events::new(client.clone(), node);
+        Self { nodes: Api::all(client), node: node.to_owned(), events, extenders: Extenders::default() }
     }
 
-    /// Tells every change, until the other side is gone.
-    pub async fn follow(self, mut report: watch::Receiver<Report>) {
-        let mut told: Option<BTreeMap<&'static str, String>> = None;
-        let mut last_event = None;
-        let mut unsent = Vec::new();
+    /// Reports every change, until the other side is gone.
+    pub async fn follow(mut self, mut report: watch::Receiver<Report>) {
+        let mut told: Option<Annotations> = None;
         let mut retry = FIRST_RETRY;
         loop {
             let now = report.borrow_and_update().clone();
-            let wanted = annotations(&now);
+            self.events.note(&now);
+            let wanted = annotations(&now, self.extenders.unreachable());
             // before the first look there is nothing to say, and what the last agent said still holds
             let mut is_told = told.as_ref() == Some(&wanted) || now.standing.reason == STARTING;
             if !is_told {
                 match self.annotate(&wanted).await {
-                    Ok(()) => {
-                        (told, is_told) = (Some(wanted.clone()), true);
-                        let event = (now.standing.phase, now.standing.reason.clone());
-                        if last_event.as_ref() != Some(&event) {
-                            keep(&mut unsent, event_of(&now.standing));
-                            last_event = Some(event);
-                        }
+                    Ok(()) => (told, is_told) = (Some(wanted.clone()), true),
+                    Err(why) => {
+                        tracing::warn!(retry = ?retry, "cannot write the annotations of the node {}: {why}", self.node);
                     }
-                    Err(why) => tracing::warn!(retry = ?retry, "cannot write the node's annotations: {why}"),
                 }
             }
-            if is_told && let Err(why) = self.send(&mut unsent).await {
+            if is_told && let Err(why) = self.events.send().await {
                 tracing::warn!(retry = ?retry, "cannot write an event: {why}");
                 is_told = false;
             }
             if is_told {
                 retry = FIRST_RETRY;
-                if report.changed().await.is_err() {
+                // the phase is reported first: an extender may take a second not to answer
+                if self.extenders.is_due(&now) {
+                    self.extenders.ask(&now, &mut self.events).await;
+                    continue;
+                }
+                let is_gone = tokio::select! {
+                    changed = report.changed() => changed.is_err(),
+                    () = self.extenders.wait() => false,
+                };
+                if is_gone {
                     return;
                 }
                 continue;
@@ -97,87 +107,59 @@ impl Reporter {
         }
     }
 
-    async fn annotate(&self, annotations: &BTreeMap<&'static str, String>) -> Result<(), String> {
+    /// A merge patch, because it fails where there is no such Node: server-side apply would create one for a mistyped
+    /// `--node-name`. It leaves everybody else's annotations alone, and null takes away what is not known any more.
+    async fn annotate(&self, annotations: &Annotations) -> Result<(), String> {
         let named: BTreeMap<_, _> =
             annotations.iter().map(|(key, text)| (format!("schedpatch.io/{key}"), text)).collect();
-        let patch =
-            json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": self.node, "annotations": named } });
-        let params = PatchParams::apply(MANAGER).force();
-        answer(self.nodes.patch_metadata(&self.node, &params, &Patch::Apply(&patch))).await.map(drop)
-    }
-
-    /// Sends the events in their order, as far as they are taken; the rest stays.
-    async fn send(&self, unsent: &mut Vec<Event>) -> Result<(), String> {
-        while let Some(event) = unsent.first() {
-            answer(self.events.publish(event, &self.regarding)).await?;
-            unsent.remove(0);
-        }
-        Ok(())
-    }
-}
-
-/// Keeps an event until it is sent: the last one of each phase, which bounds them.
-fn keep(unsent: &mut Vec<Event>, event: Event) {
-    unsent.retain(|older| older.reason != event.reason);
-    unsent.push(event);
-}
-
-fn event_of(standing: &Standing) -> Event {
-    Event {
-        type_: if standing.phase.is_trouble() { EventType::Warning } else { EventType::Normal },
-        reason: standing.phase.name().to_owned(),
-        note: Some(cut(&format!("{}: {}", standing.reason, standing.message), MAX_NOTE)),
-        action: "Reconcile".to_owned(),
-        secondary: None,
+        let patch = json!({ "metadata": { "annotations": named } });
+        let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+        answer(self.nodes.patch_metadata(&self.node, &params, &Patch::Merge(&patch))).await.map(drop)
     }
 }
 
 /// Waits for the time of the next try, or for something else to say: the loop reports every turn, which may be every second.
 /// False when the other side is gone.
-async fn wait_for_next_try(
-    retry: Duration,
-    report: &mut watch::Receiver<Report>,
-    refused: &BTreeMap<&'static str, String>,
-) -> bool {
+async fn wait_for_next_try(retry: Duration, report: &mut watch::Receiver<Report>, refused: &Annotations) -> bool {
     let until = Instant::now() + retry;
     loop {
         match tokio::time::timeout_at(until, report.changed()).await {
             Err(_) => return true,
             Ok(Err(_)) => return false,
-            Ok(Ok(())) if annotations(&report.borrow_and_update()) != *refused => return true,
-            Ok(Ok(())) => {}
+            Ok(Ok(())) => {
+                let unreachable = refused.get("extenders-unreachable").cloned().flatten();
+                if annotations(&report.borrow_and_update(), unreachable) != *refused {
+                    return true;
+                }
+            }
         }
     }
 }
 
-/// What the node shall say. What is not known is not said, and by server-side apply goes away.
-fn annotations(report: &Report) -> BTreeMap<&'static str, String> {
+/// What the node shall say.
+fn annotations(report: &Report, unreachable: Option<String>) -> Annotations {
     let Report { standing, since, digest, verified_digest, revision, generation, platform, scheduler_version, .. } =
         report;
     let known = [
-        ("phase", Some(standing.phase.name().to_owned())),
-        ("reason", Some(standing.reason.clone())),
-        ("message", Some(cut(&standing.message, MAX_MESSAGE))),
-        ("since", Some(since.to_string())),
-        ("digest", digest.map(|digest| digest.to_string())),
-        ("verified-digest", verified_digest.map(|digest| digest.to_string())),
-        ("revision", revision.clone()),
-        ("generation", generation.map(|generation| generation.to_string())),
-        ("platform", platform.map(str::to_owned)),
-        ("scheduler-version", scheduler_version.clone()),
+        Some(standing.phase.name().to_owned()),
+        Some(standing.reason.clone()),
+        Some(cut(&standing.message, MAX_MESSAGE)),
+        Some(since.to_string()),
+        digest.map(|digest| digest.to_string()),
+        verified_digest.map(|digest| digest.to_string()),
+        revision.clone(),
+        generation.map(|generation| generation.to_string()),
+        platform.map(str::to_owned),
+        scheduler_version.clone(),
+        unreachable,
     ];
-    known.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
-}
-
-/// The beginning of a text, in bytes: so the API counts.
-fn cut(text: &str, length: usize) -> String {
-    if text.len() <= length { text.to_owned() } else { format!("{}…", &text[..text.floor_char_boundary(length)]) }
+    KEYS.into_iter().zip(known).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
 
     use http_body_util::{BodyExt as _, Full};
     use hyper::body::{Bytes, Incoming};
@@ -186,27 +168,47 @@ mod tests {
     use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
     use super::*;
-    use crate::phase::Phase;
+    use crate::phase::{Phase, Standing};
     use crate::stamp::Stamp;
+
+    /// The patches of the node: content type and body.
+    type Patches = Arc<Mutex<Vec<(String, serde_json::Value)>>>;
 
     /// Begins an API that takes annotations, and refuses the first events.
     async fn api(refused_events: usize, asked: UnboundedSender<String>) -> Client {
+        recording_api(refused_events, asked).await.0
+    }
+
+    /// The same, with what it was sent.
+    async fn recording_api(refused_events: usize, asked: UnboundedSender<String>) -> (Client, Patches) {
+        let patches = Patches::default();
+        let recorded = Arc::clone(&patches);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         let events = Arc::new(AtomicUsize::new(0));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (events, asked) = (Arc::clone(&events), asked.clone());
+                let (events, asked, patches) = (Arc::clone(&events), asked.clone(), Arc::clone(&recorded));
                 let answer = hyper::service::service_fn(move |request: Request<Incoming>| {
-                    let (events, asked) = (Arc::clone(&events), asked.clone());
+                    let (events, asked, patches) = (Arc::clone(&events), asked.clone(), Arc::clone(&patches));
                     async move {
-                        let is_event = request.uri().path().ends_with("/namespaces/default/events");
+                        let is_event = request.uri().path().contains("/namespaces/default/events");
+                        let method = request.method().clone();
+                        let content_type = request.headers()["content-type"].to_str().unwrap().to_owned();
                         let body = request.into_body().collect().await?.to_bytes();
                         let object: serde_json::Value = serde_json::from_slice(&body).unwrap();
-                        let phase = &object["metadata"]["annotations"]["schedpatch.io/phase"];
-                        let told = if is_event { ("event", &object["reason"]) } else { ("node", phase) };
-                        asked.send(format!("{} {}", told.0, told.1.as_str().unwrap())).unwrap();
-                        let mut response = Response::new(Full::new(body));
+                        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+                        let line = if is_event {
+                            format!("{method} event {}: {}", text(&object["reason"]), text(&object["note"]))
+                        } else {
+                            patches.lock().unwrap().push((content_type, object.clone()));
+                            let phase = &object["metadata"]["annotations"]["schedpatch.io/phase"];
+                            format!("{method} node {}", text(phase))
+                        };
+                        let _ = asked.send(line);
+                        // an event comes back as it was sent; of the node only the metadata, without what is null
+                        let node = Bytes::from(json!({ "metadata": { "name": "cp1" } }).to_string());
+                        let mut response = Response::new(Full::new(if is_event { body } else { node }));
                         if is_event && events.fetch_add(1, Ordering::Relaxed) < refused_events {
                             let status = json!({ "status": "Failure", "message": "not now", "code": 403 });
                             response = Response::new(Full::new(Bytes::from(status.to_string())));
@@ -218,23 +220,32 @@ mod tests {
                 tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
             }
         });
-        Client::try_from(kube::Config::new(uri)).unwrap()
+        (Client::try_from(kube::Config::new(uri)).unwrap(), patches)
+    }
+
+    /// Runs a story, which must come to its end.
+    fn play(story: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { tokio::time::timeout(Duration::from_secs(20), story).await }).expect("it ends");
+    }
+
+    fn report(phase: Phase, reason: &str, message: &str) -> Report {
+        Report { standing: Standing::new(phase, reason, message), ..Report::pending(Stamp::from_unix(0)) }
     }
 
     #[test]
     fn an_event_that_is_refused_is_sent_later_and_before_the_next_one() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
+        play(async {
             let (asked, mut was_asked) = unbounded_channel();
             let reporter = Reporter::new(api(2, asked).await, "cp1");
-            let back = Standing::new(Phase::RolledBack, "RevisionFailed", "why");
-            let (sender, report) = watch::channel(Report { standing: back, ..Report::pending(Stamp::from_unix(0)) });
-            let following = tokio::spawn(reporter.follow(report));
-            for expected in ["node RolledBack", "event RolledBack", "event RolledBack"] {
+            let (sender, receiver) = watch::channel(report(Phase::RolledBack, "RevisionFailed", "why"));
+            let following = tokio::spawn(reporter.follow(receiver));
+            let event = "POST event RolledBackRevisionFailed: why";
+            for expected in ["PATCH node RolledBack", event, event] {
                 assert_eq!(was_asked.recv().await.as_deref(), Some(expected));
             }
-            sender.send_modify(|report| report.standing = Standing::new(Phase::Ready, "Proven", ""));
-            for expected in ["node Ready", "event RolledBack", "event Ready"] {
+            sender.send_modify(|report| report.standing = Standing::new(Phase::Ready, "Proven", "well"));
+            for expected in ["PATCH node Ready", event, "POST event ReadyProven: well"] {
                 assert_eq!(was_asked.recv().await.as_deref(), Some(expected));
             }
             drop(sender);
@@ -243,22 +254,103 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_event_of_a_phase_is_kept_and_none_is_too_long() {
-        let mut unsent = Vec::new();
-        let long = "é".repeat(MAX_NOTE);
-        for (message, phase) in [("a", Phase::RolledBack), ("b", Phase::Ready), (long.as_str(), Phase::RolledBack)] {
-            keep(&mut unsent, event_of(&Standing::new(phase, "Why", message)));
-        }
-        let reasons: Vec<_> = unsent.iter().map(|event| event.reason.as_str()).collect();
-        assert_eq!(reasons, ["Ready", "RolledBack"]);
-        let note = unsent[1].note.as_deref().unwrap();
-        assert!(note.starts_with("Why: é") && note.ends_with('…') && note.len() <= 1_024, "{}", note.len());
+    fn each_reason_is_an_event_with_its_own_words_and_a_notice_is_one_too() {
+        play(async {
+            let (asked, mut was_asked) = unbounded_channel();
+            let reporter = Reporter::new(api(0, asked).await, "cp1");
+            let (sender, receiver) = watch::channel(report(Phase::Applying, "NewRevision", "a is applied"));
+            let following = tokio::spawn(reporter.follow(receiver));
+            let mut next = async || loop {
+                let line = was_asked.recv().await.unwrap();
+                if !line.contains(" node ") {
+                    return line;
+                }
+            };
+            assert_eq!(next().await, "POST event ApplyingNewRevision: a is applied");
+            sender.send_modify(|report| report.standing = Standing::new(Phase::Applying, "RollingBack", "a failed"));
+            assert_eq!(next().await, "POST event ApplyingRollingBack: a failed");
+            // the same reason with other words is another event, not the first one counted again
+            sender
+                .send_modify(|report| report.standing = Standing::new(Phase::Applying, "NewRevision", "b is applied"));
+            assert_eq!(next().await, "POST event ApplyingNewRevision: b is applied");
+            sender.send_modify(|report| report.notice("ForeignWrite", "lost", true));
+            assert_eq!(next().await, "POST event ForeignWrite: lost");
+            // the very same again is counted
+            sender.send_modify(|report| report.notice("ForeignWrite", "lost", true));
+            assert_eq!(next().await, "PATCH event ForeignWrite: lost");
+            drop(sender);
+            following.await.unwrap();
+        });
+    }
+
+    #[test]
+    fn the_annotations_are_merged_into_a_node_that_is_there_and_what_is_unknown_goes_away() {
+        play(async {
+            let (asked, mut was_asked) = unbounded_channel();
+            let (client, patches) = recording_api(0, asked).await;
+            let reporter = Reporter::new(client, "cp1");
+            let revision = Some("0123456789ab".to_owned());
+            let first = Report { revision, ..report(Phase::Ready, "Proven", "") };
+            let (sender, receiver) = watch::channel(first);
+            let following = tokio::spawn(reporter.follow(receiver));
+            assert_eq!(was_asked.recv().await.as_deref(), Some("PATCH node Ready"));
+            sender.send_modify(|report| report.revision = None);
+            while was_asked.recv().await.as_deref() != Some("PATCH node Ready") {}
+            drop(sender);
+            following.await.unwrap();
+            let patches = patches.lock().unwrap();
+            for (content_type, _) in patches.iter() {
+                // server-side apply creates what is not there; a merge patch is answered with 404
+                assert_eq!(content_type, "application/merge-patch+json");
+            }
+            let annotation =
+                |number: usize| patches[number].1["metadata"]["annotations"]["schedpatch.io/revision"].clone();
+            assert_eq!((annotation(0), annotation(1)), ("0123456789ab".into(), serde_json::Value::Null));
+            let keys = patches[0].1["metadata"]["annotations"].as_object().unwrap().len();
+            assert_eq!(keys, KEYS.len(), "every key of ours is said or taken away");
+        });
+    }
+
+    #[test]
+    fn an_extender_that_cannot_be_reached_is_shown_beside_ready_until_it_can() {
+        play(async {
+            let (asked, mut was_asked) = unbounded_channel();
+            let (client, patches) = recording_api(0, asked).await;
+            let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+            let there = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let url = |address: std::net::SocketAddr| format!("http://user:secret@{address}/x");
+            let extenders = vec![url(gone), url(there.local_addr().unwrap())];
+            let (sender, receiver) = watch::channel(Report { extenders, ..report(Phase::Ready, "Proven", "") });
+            let following = tokio::spawn(Reporter::new(client, "cp1").follow(receiver));
+            let mut lines = Vec::new();
+            while lines.len() < 4 {
+                lines.push(was_asked.recv().await.unwrap());
+            }
+            assert_eq!(lines[..3], ["PATCH node Ready", "POST event ReadyProven: ", "PATCH node Ready"]);
+            assert!(
+                lines[3].starts_with(&format!("POST event ExtenderUnreachable: the extender http://{gone} ")),
+                "{lines:?}"
+            );
+            // a node that is not Ready says nothing about extenders
+            sender.send_modify(|report| report.standing = Standing::new(Phase::Verifying, "NotYetProven", ""));
+            while was_asked.recv().await.as_deref() != Some("POST event VerifyingNotYetProven: ") {}
+            drop(sender);
+            following.await.unwrap();
+            let patches = patches.lock().unwrap();
+            let said = |patch: &(String, serde_json::Value)| {
+                patch.1["metadata"]["annotations"]["schedpatch.io/extenders-unreachable"].clone()
+            };
+            let said: Vec<_> = patches.iter().map(said).collect();
+            assert_eq!(said[..2], [serde_json::Value::Null, format!("http://{gone}").into()]);
+            assert_eq!(said.last(), Some(&serde_json::Value::Null));
+            assert!(!format!("{patches:?}{lines:?}").contains("secret"));
+        });
     }
 
     #[test]
     fn a_loop_that_turns_does_not_hurry_the_next_try_and_news_does() {
         let first = Report::pending(Stamp::from_unix(0));
-        let refused = annotations(&first);
+        let refused = annotations(&first, None);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (sender, mut report) = watch::channel(first.clone());

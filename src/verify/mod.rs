@@ -4,6 +4,7 @@
 mod api;
 mod expectation;
 mod health;
+mod klog;
 mod pod;
 mod trial;
 mod watch;

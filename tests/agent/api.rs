@@ -241,7 +241,11 @@ impl Api {
             own.retain(|key, _| !key.starts_with("schedpatch.io/"));
         }
         for (key, value) in annotations {
-            node["metadata"]["annotations"][&key] = value;
+            if value.is_null() {
+                node["metadata"]["annotations"].as_object_mut().and_then(|own| own.remove(&key));
+            } else {
+                node["metadata"]["annotations"][&key] = value;
+            }
         }
         let shown = partial(node);
         answer(StatusCode::OK, &shown)

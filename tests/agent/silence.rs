@@ -195,6 +195,17 @@ fn nothing_new_is_begun_unless_the_api_lists_this_node_alone() {
 }
 
 #[test]
+fn an_agent_with_a_wrong_node_name_creates_no_node() {
+    story(|mut node| async move {
+        node.api = crate::api::Api::new(&[]);
+        node.source(&config("one"));
+        node.start();
+        node.pass(300).await;
+        assert_eq!(node.api.node(NAME), None);
+    });
+}
+
+#[test]
 fn the_node_says_what_the_agent_says() {
     story(|mut node| async move {
         ready(&mut node, "one").await;

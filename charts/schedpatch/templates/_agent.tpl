@@ -1,28 +1,41 @@
-{{/* The agent's command line. */}}
+{{/* The agent's command line: what concerns `run` alone. The rest is in the environment. */}}
 {{- define "schedpatch.args" -}}
 {{- $address := .Values.listen.address -}}
 {{- if contains ":" $address }}{{ $address = printf "[%s]" $address }}{{ end -}}
 {{- $args := list
   "run"
-  "--source=/etc/schedpatch/source"
   (printf "--rollout=%s" .Values.rollout)
   (printf "--verify=%s" .Values.verify)
   (printf "--settle=%s" .Values.settle)
   (printf "--verify-timeout=%s" .Values.verifyTimeout)
   (printf "--resync=%s" .Values.resync)
-  (printf "--lock-timeout=%s" .Values.lockTimeout)
   (printf "--listen=%s:%v" $address .Values.listen.port)
   (printf "--log-format=%s" .Values.log.format)
   (printf "--log-level=%s" .Values.log.level) -}}
-{{- range .Values.accept }}{{ $args = append $args (printf "--accept=%s" .) }}{{ end -}}
-{{- with .Values.scheduler -}}
-{{- if .image }}{{ $args = append $args (printf "--scheduler-image=%s" .image) }}{{ end -}}
-{{- if .version }}{{ $args = append $args (printf "--scheduler-version=%s" .version) }}{{ end -}}
-{{- range $name, $value := .args }}{{ $args = append $args (printf "--scheduler-arg=%s=%v" $name $value) }}{{ end -}}
-{{- range .mounts }}{{ $args = append $args (printf "--scheduler-mount=%s" .) }}{{ end -}}
-{{- if .dnsPolicy }}{{ $args = append $args (printf "--scheduler-dns-policy=%s" .dnsPolicy) }}{{ end -}}
-{{- end -}}
 {{- concat $args .Values.extraArgs | toYaml -}}
+{{- end -}}
+
+{{/* What every command in the pod must know to mean the same host and the same revision as the agent. Lists have one value on each line. */}}
+{{- define "schedpatch.env" -}}
+{{- $schedulerArgs := list -}}
+{{- range $name, $value := .Values.scheduler.args }}{{ $schedulerArgs = append $schedulerArgs (printf "%s=%v" $name $value) }}{{ end -}}
+{{- $variables := list
+  (list "HOST_ROOT" "/host")
+  (list "PLATFORM" .Values.platform)
+  (list "STATE_DIR" .Values.stateDir)
+  (list "MANIFEST_DIR" .Values.manifestDir)
+  (list "SOURCE" "/etc/schedpatch/source")
+  (list "ACCEPT" (join "\n" .Values.accept))
+  (list "LOCK_TIMEOUT" .Values.lockTimeout)
+  (list "SCHEDULER_IMAGE" .Values.scheduler.image)
+  (list "SCHEDULER_VERSION" .Values.scheduler.version)
+  (list "SCHEDULER_ARG" (join "\n" $schedulerArgs))
+  (list "SCHEDULER_MOUNT" (join "\n" .Values.scheduler.mounts))
+  (list "SCHEDULER_DNS_POLICY" .Values.scheduler.dnsPolicy) -}}
+{{- range $variables }}{{ if last . }}
+- name: SCHEDPATCH_{{ first . }}
+  value: {{ last . | quote }}
+{{- end }}{{ end -}}
 {{- end -}}
 
 {{/* Where the kubelet asks; on the loopback also when we listen everywhere. */}}
