@@ -8,7 +8,7 @@ use crate::edit::{Size, size_at_most, size_of};
 use crate::finding::Finding;
 
 /// All sources together may hold so many values, however short they are…
-const VALUES: usize = 50_000;
+const VALUES: usize = 20_000;
 /// …and one more for every so many bytes. A configuration takes about as many for each of its values.
 const BYTES_PER_VALUE: usize = 10;
 /// One mapping may have so many keys.

@@ -46,6 +46,8 @@ pub fn size_of(text: &str) -> Size {
                 }
                 continue;
             }
+            // a second document is refused
+            Event::DocumentEnd => break,
             _ => continue,
         };
         if let Some(parent) = open.last_mut() {
@@ -65,18 +67,23 @@ pub fn size_of(text: &str) -> Size {
 
 /// No less than [`size_of`] would count, found at a glance; `None` where aliases may multiply what is written.
 pub fn size_at_most(text: &str) -> Option<Size> {
-    let (mut marks, mut colons, mut anchor, mut alias) = (0, 0, false, false);
-    for byte in text.bytes() {
+    let bytes = text.as_bytes();
+    let is_blank = |at: usize| bytes.get(at).is_none_or(u8::is_ascii_whitespace);
+    let is_letter = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_alphanumeric);
+    let (mut marks, mut anchor, mut alias) = (0, false, false);
+    for (at, byte) in bytes.iter().enumerate() {
         match byte {
-            b':' => colons += 1,
-            b',' | b'-' | b'[' | b'{' | b'?' => marks += 1,
+            // as in http://127.0.0.1:80
+            b':' if at > 0 && is_letter(at - 1) && (is_letter(at + 1) || bytes.get(at + 1) == Some(&b'/')) => {}
+            b',' | b'[' | b'{' | b':' => marks += 1,
+            b'-' | b'?' if is_blank(at + 1) => marks += 1,
             b'&' => anchor = true,
             b'*' => alias = true,
             _ => {}
         }
     }
     // a mark begins or ends no more than one key and one value
-    (!(anchor && alias)).then_some(Size { values: 2 * (marks + colons) + 1, keys: marks + colons })
+    (!(anchor && alias)).then_some(Size { values: 2 * marks + 1, keys: marks })
 }
 
 #[cfg(test)]
@@ -90,9 +97,9 @@ mod tests {
             ("a", 1, 0),
             ("a: 1\nb: [1, 2]\n", 7, 2),
             ("- a: {b: c, d}\n- - x\n", 10, 2),
-            ("a: &x [1, 2]\nb: *x\nc: [*x, *x]\n", 16, 3),
+            ("a: &x [1, 2]\nb: *x\nc: [*x, *x]\n", 17, 3),
             ("a: &x 1\nb: *x\n", 5, 2),
-            ("a: 1\nb: 2\nc: ]", 6, 3),
+            ("a: 1\n...\nb: 2\n", 3, 1),
         ] {
             let size = size_of(text);
             assert_eq!((size.values, size.keys), (values, keys), "{text}");
