@@ -45,6 +45,10 @@ fn peak() -> usize {
     usize::try_from(kilobytes).expect("a size") * 1024
 }
 
+fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
+    (0..count).map(line).collect::<Vec<_>>().concat()
+}
+
 fn extender(number: usize) -> String {
     format!("- urlPrefix: http://127.0.0.1:{number}\n  filterVerb: f\n  nodeCacheCapable: true\n  ignorable: true\n")
 }
@@ -76,25 +80,25 @@ fn memory_and_time_grow_with_the_bytes_of_the_sources_and_not_with_their_values(
     assert!(output.status.success(), "what is only copied is not counted: {output:?}");
     judge("the same as data", ones.len(), time);
 
-    let keys: String = (0..90_000).map(|number| format!("k{number}: 1\n")).collect();
+    let keys: String = lines(90_000, |number| format!("k{number}: 1\n"));
     let (output, time) = plan("keys", "config.yaml", &format!("{HEAD}{keys}"));
     let (rule, _, message) = findings(&output).remove(0);
     assert_eq!(rule, "too-many-values");
     assert!(message.contains("90002 keys, and may have 10000"), "{message}");
     judge("90,000 unknown keys", keys.len(), time);
 
-    let keys: String = (0..9_900).map(|number| format!("unknown-key-number-{number}: {}\n", "x".repeat(60))).collect();
+    let keys: String = lines(9_900, |number| format!("unknown-key-number-{number}: {}\n", "x".repeat(60)));
     let (output, time) = plan("fewer-keys", "config.yaml", &format!("{HEAD}{keys}"));
     let found = findings(&output);
     assert_eq!(found.len(), 101, "a hundred findings and how many more there are");
     assert!(found.iter().any(|(_, _, message)| message.starts_with("9800 more findings")), "{found:?}");
     judge("as many unknown keys as may be", keys.len(), time);
 
-    let many: String = (0..9_000).map(|number| extender(10_000 + number)).collect();
+    let many: String = lines(9_000, |number| extender(10_000 + number));
     let (output, time) = plan("extenders", "config.yaml", &format!("{HEAD}extenders:\n{many}"));
     assert!(output.status.success(), "an honest configuration of this size passes");
     let more = peak().saturating_sub(trivial);
-    print!("{report}9,000 extenders, which pass: {} bytes, {} KB more, {time:?}\n", many.len(), more / 1024);
+    println!("{report}9,000 extenders, which pass: {} bytes, {} KB more, {time:?}", many.len(), more / 1024);
     assert!(more < 32 << 20 && time < Duration::from_secs(5), "{more} bytes, {time:?}");
 
     // as dense as a megabyte may be

@@ -13,6 +13,9 @@ const MARKS: [&str; 3] = ["{{", "{%", "<%"];
 /// What a Helm chart holds before it is rendered, and nothing else does.
 const HELM: [&str; 4] = [".Values.", ".Release.", ".Chart.", "include "];
 
+/// Marks around a placeholder, and what may stand between them.
+type Wrapping = (&'static str, &'static str, fn(&str) -> bool);
+
 /// The first placeholder of a configuration, without what surrounds it, and its place.
 pub(crate) fn find(config: &Value) -> Option<(String, Vec<Place>)> {
     walk(config, &mut Vec::new(), in_text)
@@ -56,19 +59,29 @@ fn in_text(text: &str) -> Option<String> {
     if let Some(mark) = MARKS.iter().find(|mark| text.contains(*mark)) {
         return Some(format!("{mark}, the mark of a template"));
     }
-    let is_word = |name: &&str| {
-        name.starts_with(|c: char| c.is_ascii_alphabetic())
-            && name.ends_with(|c: char| c.is_ascii_alphanumeric())
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || " _.-/".contains(c))
+    let kinds: [Wrapping; 4] =
+        [("${", "}", is_not_empty), ("<", ">", is_word), ("__", "__", is_upper), ("@@", "@@", is_upper)];
+    let placeholder = |(open, close, is_name): Wrapping| {
+        wrapped(text, open, close)
+            .filter(|name| is_name(name))
+            .map(|name| format!("the placeholder {open}{name}{close}"))
     };
-    let is_upper = |name: &&str| !name.is_empty() && !name.bytes().any(|byte| byte.is_ascii_lowercase());
-    let placeholder = |(open, close, is_name): (&str, &str, &dyn Fn(&&str) -> bool)| {
-        wrapped(text, open, close).filter(is_name).map(|name| format!("the placeholder {open}{name}{close}"))
-    };
-    let not_empty = |name: &&str| !name.is_empty();
-    let kinds: [(&str, &str, &dyn Fn(&&str) -> bool); 4] =
-        [("${", "}", &not_empty), ("<", ">", &is_word), ("__", "__", &is_upper), ("@@", "@@", &is_upper)];
     kinds.into_iter().find_map(placeholder).or_else(|| verb_in(text).map(|verb| format!("the placeholder {verb}")))
+}
+
+fn is_not_empty(name: &str) -> bool {
+    !name.is_empty()
+}
+
+/// `svc-clusterip`, `your extender IP`; not what stands between two comparisons.
+fn is_word(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.ends_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || " _.-/".contains(c))
+}
+
+fn is_upper(name: &str) -> bool {
+    !name.is_empty() && !name.bytes().any(|byte| byte.is_ascii_lowercase())
 }
 
 /// What stands between two marks.

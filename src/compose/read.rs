@@ -104,13 +104,9 @@ pub(crate) fn read(file: &str, content: &[u8]) -> Result<Content, Finding> {
     };
     let field = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (field("apiVersion"), field("kind"));
-    if kind == KIND {
-        if let Some((found, place)) = placeholder::find(&value) {
-            let line = lines_of_places(text).get(&place);
-            return Err(template(format!("the configuration is not filled in: it holds {found}"))
-                .in_file(file)
-                .at_line(line));
-        }
+    if let Some((found, place)) = (kind == KIND).then(|| placeholder::find(&value)).flatten() {
+        let finding = template(format!("the configuration is not filled in: it holds {found}"));
+        return Err(finding.in_file(file).at_line(lines_of_places(text).get(&place)));
     }
     let Some(version) = api_version.strip_prefix(GROUP).and_then(|rest| rest.strip_prefix('/')) else {
         if kind == KIND {
@@ -137,12 +133,7 @@ pub(crate) fn read(file: &str, content: &[u8]) -> Result<Content, Finding> {
         return Err(finding.in_file(file).at_line(line_of(text, "kind")));
     }
     if let Some((word, line)) = survey.bare {
-        let message = format!("the bare word {word} means different things to different YAML readers");
-        let way_out = match word.as_str() {
-            "<<" => "write the merged keys out".to_owned(),
-            _ => format!("write \"{word}\" in quotes if it is text, else true, false or the plain number"),
-        };
-        return Err(Finding::error("yaml-1.1", message, way_out).in_file(file).at_line(Some(line)));
+        return Err(ambiguous(&word).in_file(file).at_line(Some(line)));
     }
     match value {
         Value::Mapping(content) => {
@@ -164,6 +155,16 @@ fn unreadable(text: &str, refusal: Refusal, broken: impl Fn(&str, Option<usize>)
         (Rule::NotYaml, None) => broken(&refusal.message.replace("cannot be read as YAML: ", ""), refusal.line),
         _ => Finding::from(refusal),
     }
+}
+
+/// A word that YAML 1.1 and 1.2 read differently.
+fn ambiguous(word: &str) -> Finding {
+    let message = format!("the bare word {word} means different things to different YAML readers");
+    let way_out = match word {
+        "<<" => "write the merged keys out".to_owned(),
+        _ => format!("write \"{word}\" in quotes if it is text, else true, false or the plain number"),
+    };
+    Finding::error("yaml-1.1", message, way_out)
 }
 
 /// A template, or a value that a person or a script still has to fill in.

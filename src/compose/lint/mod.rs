@@ -123,7 +123,7 @@ impl Judge<'_> {
         let name = image.split('@').next().unwrap_or_default();
         let is_upstream =
             |own: &&str| name.strip_prefix(*own).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
-        (!UPSTREAM_IMAGES.iter().any(|own| is_upstream(&own))).then_some(image)
+        (!UPSTREAM_IMAGES.iter().any(is_upstream)).then_some(image)
     }
 
     /// Whether the scheduler's container will see a file.
