@@ -21,6 +21,18 @@ pub(crate) fn find(config: &Value) -> Option<(String, Vec<Place>)> {
     walk(config, &mut Vec::new(), in_text)
 }
 
+/// Whether a text may hold a placeholder at all, so that most texts are not searched value by value. What is escaped
+/// (`\u003c`, as Go writes `<`) may be one.
+pub(crate) fn is_possible(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.iter().enumerate().any(|(at, byte)| match byte {
+        b'<' | b'%' | b'\\' => true,
+        b'{' | b'$' => matches!(bytes.get(at + 1), Some(b'{' | b'%')),
+        b'_' | b'@' => bytes.get(at + 1) == Some(byte),
+        _ => false,
+    })
+}
+
 /// Looks at every key and value below `value` in the order of the document.
 fn walk(value: &Value, place: &mut Vec<Place>, look: fn(&str) -> Option<String>) -> Option<(String, Vec<Place>)> {
     match value {
@@ -119,6 +131,7 @@ mod tests {
             ("http://host:%d", "the placeholder %d"),
         ] {
             assert_eq!(in_text(text).as_deref(), Some(expected), "{text}");
+            assert!(is_possible(text), "{text}");
         }
     }
 

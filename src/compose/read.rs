@@ -104,7 +104,8 @@ pub(crate) fn read(file: &str, content: &[u8]) -> Result<Content, Finding> {
     };
     let field = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (field("apiVersion"), field("kind"));
-    if let Some((found, place)) = (kind == KIND).then(|| placeholder::find(&value)).flatten() {
+    let may_be_unfilled = kind == KIND && placeholder::is_possible(text);
+    if let Some((found, place)) = may_be_unfilled.then(|| placeholder::find(&value)).flatten() {
         let finding = template(format!("the configuration is not filled in: it holds {found}"));
         return Err(finding.in_file(file).at_line(lines_of_places(text).get(&place)));
     }
