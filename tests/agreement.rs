@@ -24,7 +24,7 @@ use support::rng::Rng;
 const GENERATED: u64 = 250;
 
 /// Rules that are advice of ours: the scheduler starts all the same.
-const ADVICE: [&str; 2] = ["blocking-extender", "key-data"];
+const ADVICE: [&str; 5] = ["blocking-extender", "key-data", "extender-url", "unused-plugin-config", "parent-path"];
 
 /// Where the two may disagree, and why: a mark in what either of them says, and the reason.
 const KNOWN: [(&str, &str); 6] = [
@@ -56,13 +56,17 @@ fn fresh(name: &str) -> PathBuf {
 
 /// Plans with every rule of the lint accepted, so that also what it refuses is composed.
 fn plan(host: &Path, sources: &[PathBuf], version: &str, dir: &Path, more: &[String]) -> Plan {
-    let mut flags = vec![format!("--host-root={}", host.display()), format!("--scheduler-version={version}")];
+    let mut flags = vec![
+        format!("--host-root={}", host.display()),
+        format!("--scheduler-image=registry.k8s.io/kube-scheduler:{version}"),
+    ];
     flags.push(format!("--state-dir={}", dir.display()));
     flags.extend(sources.iter().map(|source| format!("--source={}", source.display())));
     flags.extend(
         LintRule::ALL.iter().filter(|rule| rule.level() == Level::Error).map(|rule| format!("--accept={rule}")),
     );
-    let given = |flag: &&String| !flag.starts_with("--accept") && !flag.starts_with("--scheduler-version");
+    let own = ["--accept", "--scheduler-version", "--scheduler-image"];
+    let given = |flag: &&String| !own.iter().any(|own| flag.starts_with(own));
     flags.extend(more.iter().filter(given).cloned());
     let settings = cli::plan_settings(&flags).unwrap_or_else(|error| panic!("{error}"));
     match observe::take_snapshot(&settings) {

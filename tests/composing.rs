@@ -130,7 +130,7 @@ fn the_default_profile_is_always_there() {
 
 #[test]
 fn an_extender_that_can_stop_all_scheduling_is_refused_unless_a_person_insists() {
-    let blocking = json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "extenders": [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f"}]});
+    let blocking = json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "extenders": [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f", "nodeCacheCapable": true}]});
     let findings = compose(&[("a.json".to_owned(), blocking)]).expect_err("it is refused");
     assert_eq!(findings.iter().map(|finding| finding.rule).collect::<Vec<_>>(), ["blocking-extender"]);
 }
@@ -190,4 +190,98 @@ fn every_part_has_an_origin() {
         }
         assert!(origins.values().all(|from| !from.is_empty()));
     }
+}
+
+/// What the program says about a source of one file, as text and as JSON, on both streams.
+fn said(name: &str, text: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("composing").join(name);
+    let _ = std::fs::remove_dir_all(&source);
+    std::fs::create_dir_all(&source).expect("a directory");
+    std::fs::write(source.join("config.yaml"), text).expect("a file");
+    let plan = |form: &str| {
+        std::process::Command::new(env!("CARGO_BIN_EXE_schedpatch"))
+            .env_clear()
+            .args(["plan", "-o", form, "--host-root"])
+            .arg(root.join("tests/golden/kubeadm-1.36/host"))
+            .arg("--source")
+            .arg(&source)
+            .output()
+            .expect("the program runs")
+    };
+    let outputs = ["text", "json"].map(plan);
+    outputs.iter().flat_map(|output| [&output.stdout, &output.stderr]).map(|out| String::from_utf8_lossy(out)).collect()
+}
+
+#[test]
+fn user_names_and_passwords_of_a_url_are_never_shown() {
+    let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n";
+    let url = "http://admin:hunter2@127.0.0.1:8889/x";
+    let good = format!("{head}- urlPrefix: {url}\n  filterVerb: f\n  ignorable: true\n");
+    let cases = [
+        ("good", good.clone(), "url-credentials"),
+        ("blocking", good.replace("  ignorable: true\n", ""), "blocking-extender"),
+        ("slow", good.clone() + "  httpTimeout: 60s\n", "slow-extender"),
+        ("weight", good.clone() + "  prioritizeVerb: p\n", "extender-weight"),
+        ("conflict", format!("{good}{}", good.replace(head, "").replace("true", "true\n  weight: 2")), "conflict"),
+        (
+            "binders",
+            format!(
+                "{head}- urlPrefix: {url}\n  bindVerb: a\n  ignorable: true\n- urlPrefix: {url}\n  bindVerb: b\n  ignorable: true\n"
+            ),
+            "several-bind-verbs",
+        ),
+        ("port", good.replace("8889", "x"), "extender-url"),
+        ("slash", good.replace("hunter2", "hunt/er2"), "url-credentials"),
+        ("scheme", good.replace("http://", ""), "extender-url"),
+        ("template", good.replace("127.0.0.1", "<host>"), "template"),
+        ("unreadable", good.replace("  ignorable", "\tignorable"), "tab"),
+    ];
+    for (name, text, rule) in cases {
+        let said = said(name, &text);
+        assert!(said.contains(rule), "{name}: {said}");
+        assert!(!said.contains("hunter2") && !said.contains("er2@") && !said.contains("admin"), "{name}: {said}");
+    }
+    assert!(said("good", &good).contains("http://***@127.0.0.1:8889/x"), "the diff shows the rest");
+}
+
+#[test]
+fn the_composed_file_keeps_the_url_and_the_report_gets_scheme_host_and_port() {
+    let url = "http://admin:hunter2@127.0.0.1:8889/x";
+    let own = json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "extenders": [{"urlPrefix": url, "filterVerb": "f", "ignorable": true}]});
+    let composed = composed(&[("a.json".to_owned(), own)]);
+    assert_eq!(config(&composed)["extenders"][0]["urlPrefix"], url);
+    assert_eq!(composed.extenders, ["http://127.0.0.1:8889"]);
+    let text = String::from_utf8(composed.files["config.yaml"].clone()).expect("text");
+    assert_eq!(compose::extenders_of(&text), Some(composed.extenders));
+}
+
+/// An alternative of the target's own version that does not go together with another source.
+#[test]
+fn the_targets_own_version_is_preferred_only_where_all_sources_go_together() {
+    let pod = {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/golden/compose-base-lifted/host/etc/kubernetes/manifests/kube-scheduler.yaml");
+        edit::read(&std::fs::read_to_string(path).expect("readable")).expect("a scheduler")
+    };
+    let file = |version: &str, profile: &str| {
+        format!("apiVersion: kubescheduler.config.k8s.io/{version}\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: {profile}\n").into_bytes()
+    };
+    let base = b"apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\nclientConnection:\n  kubeconfig: /etc/kubernetes/scheduler.conf\n";
+    let version = |more: &[Source]| {
+        let target = Target {
+            pod: &pod,
+            version: Version::parse("v1.27.0").expect("a release"),
+            base: Some(("/etc/kubernetes/scheduler-config.yaml".to_owned(), Ok(base))),
+        };
+        let both = [("a.yaml".to_owned(), file("v1beta3", "a")), ("b.yaml".to_owned(), file("v1", "a"))];
+        let both = Source { dir: "/both".to_owned(), files: both.into() };
+        let sources: Vec<_> = std::iter::once(both).chain(more.iter().cloned()).collect();
+        let composed =
+            compose::compose(&sources, &target, &Wishes::default(), &[]).expect("composed").expect("something");
+        config(&composed)["apiVersion"].as_str().expect("text").to_owned()
+    };
+    assert_eq!(version(&[]), "kubescheduler.config.k8s.io/v1beta3");
+    let newer = Source { dir: "/newer".to_owned(), files: [("c.yaml".to_owned(), file("v1", "b"))].into() };
+    assert_eq!(version(&[newer]), "kubescheduler.config.k8s.io/v1");
 }

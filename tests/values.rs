@@ -1,4 +1,5 @@
-//! Plainly written documents are read once: the values found then must be those that `serde_yaml` reads.
+//! Plainly written documents are read once: the values found then must be those that `serde_yaml` reads. And a text never
+//! holds more values than it seems to at a glance.
 //!
 //! Over the golden files, and over generated and damaged ones. SCHEDPATCH_FUZZ_INPUTS and SCHEDPATCH_FUZZ_SEED try more.
 #![allow(clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "a test reads its own fixtures")]
@@ -44,6 +45,10 @@ const LINES: [&str; 62] = [
 
 /// What was found; `Err` if the readers do not agree.
 fn judge(text: &str) -> Result<&'static str, String> {
+    let (size, at_most) = (edit::size_of(text), edit::size_at_most(text));
+    if at_most.is_some_and(|most| most.values < size.values || most.keys < size.keys) {
+        return Err(format!("{size:?} at a glance is at most {at_most:?}\n{text}"));
+    }
     let Ok(survey) = edit::survey(text, |_| false) else { return Ok("refused") };
     let Some(ours) = survey.values else { return Ok("left to serde_yaml") };
     // as texts, because order and the kind of a number count too

@@ -4,7 +4,7 @@
 
 use serde_yaml::{Mapping, Value};
 
-use super::source::Config;
+use super::read::Config;
 use super::{Origin, lint};
 use crate::edit::{Flag, Place, last_flag};
 use crate::finding::Finding;
@@ -42,8 +42,14 @@ const fn carried(
 const CLIENT: Option<&str> = Some("clientConnection");
 const ELECTION: Option<&str> = Some("leaderElection");
 
-/// Every flag whose value moves into the file. The flags stay: some releases and all scanners read them.
-const CARRIED: [Carried; 13] = [
+/// Older names of `--leader-elect-resource-name` and `-namespace`, which 1.28 dropped. Unlike their successors they do
+/// nothing beside a configuration file, in any release.
+const LOCK_NAME: &str = "lock-object-name";
+const LOCK_NAMESPACE: &str = "lock-object-namespace";
+
+/// Every flag whose value moves into the file. The flags stay: some releases and all scanners read them. Of two flags
+/// for one field the first counts, as in the scheduler.
+const CARRIED: [Carried; 15] = [
     carried("kubeconfig", CLIENT, "kubeconfig", Kind::Text, ""),
     carried("kube-api-content-type", CLIENT, "contentType", Kind::Text, "application/vnd.kubernetes.protobuf"),
     carried("kube-api-qps", CLIENT, "qps", Kind::Float, "50"),
@@ -55,6 +61,8 @@ const CARRIED: [Carried; 13] = [
     carried("leader-elect-resource-lock", ELECTION, "resourceLock", Kind::Text, "leases"),
     carried("leader-elect-resource-name", ELECTION, "resourceName", Kind::Text, "kube-scheduler"),
     carried("leader-elect-resource-namespace", ELECTION, "resourceNamespace", Kind::Text, "kube-system"),
+    carried(LOCK_NAME, ELECTION, "resourceName", Kind::Text, "kube-scheduler"),
+    carried(LOCK_NAMESPACE, ELECTION, "resourceNamespace", Kind::Text, "kube-system"),
     carried("profiling", None, "enableProfiling", Kind::Bool, "true"),
     carried("contention-profiling", None, "enableContentionProfiling", Kind::Bool, "true"),
 ];
@@ -76,6 +84,7 @@ impl Identity {
     /// ignores them beside a file, but they say what was meant.
     pub fn of_target(base: Option<&mut Config>, flags: &[Flag], wished: &[(String, String)]) -> Result<Self, Finding> {
         let mut identity = Self::default();
+        let has_base = base.is_some();
         if let Some(base) = base {
             for field in FIELDS {
                 if let Some(value) = base.content.shift_remove(field).filter(|value| !value.is_null()) {
@@ -93,7 +102,9 @@ impl Identity {
         for rule in &CARRIED {
             let silent = identity.get(rule.section, rule.field).is_none();
             let said = |flag: &&Flag| flag.value.as_deref() != Some("");
-            if let Some(flag) = last_flag(flags, rule.flag).filter(said).filter(|_| silent) {
+            // another lease than the one that the scheduler holds now would make two leaders
+            let without_effect = has_base && matches!(rule.flag, LOCK_NAME | LOCK_NAMESPACE);
+            if let Some(flag) = last_flag(flags, rule.flag).filter(said).filter(|_| silent && !without_effect) {
                 insert(&mut identity.fields, rule.section, rule.field, rule.value(flag)?);
                 let from = format!("--{} of the target", rule.flag);
                 identity.origins.push(Origin { part: path(rule.section, rule.field), from });
@@ -113,9 +124,12 @@ impl Identity {
         Ok(identity)
     }
 
-    /// Where the scheduler's credentials are.
-    pub fn kubeconfig(&self) -> Option<&str> {
-        self.get(CLIENT, "kubeconfig").and_then(Value::as_str).filter(|path| !path.is_empty())
+    /// Where the scheduler's credentials are, and which flag or file says so.
+    pub fn kubeconfig(&self) -> Option<(&str, &str)> {
+        let path = self.get(CLIENT, "kubeconfig").and_then(Value::as_str).filter(|path| !path.is_empty())?;
+        let own = self.origins.iter().find(|origin| origin.part == "clientConnection.kubeconfig");
+        let origin = own.or_else(|| self.origins.iter().find(|origin| Some(origin.part.as_str()) == CLIENT))?;
+        Some((path, &origin.from))
     }
 
     /// Takes out of a source what it says about identity, and tells what of it is overruled.

@@ -6,9 +6,10 @@ use std::collections::HashMap;
 
 use serde_yaml::{Mapping, Value};
 
-use super::Origin;
 use super::identity::same;
-use super::source::Config;
+use super::read::Config;
+use super::version::Version;
+use super::{Origin, queue_sort, url};
 use crate::edit::Place;
 use crate::finding::Finding;
 
@@ -22,6 +23,8 @@ const EXTENDER_IDENTITY: [&str; 5] = ["urlPrefix", "filterVerb", "prioritizeVerb
 #[derive(Debug, Default)]
 pub(crate) struct Merged {
     scalars: Vec<Part>,
+    /// Where each of them stands, by its name
+    known_scalars: HashMap<String, usize>,
     profiles: Vec<Part>,
     extenders: Vec<Part>,
     /// Where each extender stands, by what makes it the same one
@@ -61,12 +64,16 @@ impl Merged {
         }
     }
 
-    /// A target without profiles has an implicit one, which must not go when others come.
-    pub fn keep_default_profile(&mut self, from: &str) {
-        if !self.profiles.is_empty() && self.profiles.iter().all(|profile| profile.name != DEFAULT_PROFILE) {
-            let value = Value::Mapping(Mapping::from_iter([("schedulerName".into(), DEFAULT_PROFILE.into())]));
-            self.profiles.insert(0, Part { name: DEFAULT_PROFILE.to_owned(), value, from: vec![from.to_owned()] });
-        }
+    /// A target without profiles has an implicit one, which must not go when others come. A scheduler has one queue, so
+    /// it takes the queue sort of the profile beside it.
+    pub fn keep_default_profile(&mut self, from: &str, version: Version) {
+        let has_default = self.profiles.iter().any(|profile| profile.name == DEFAULT_PROFILE);
+        let Some(beside) = self.profiles.first().filter(|_| !has_default) else { return };
+        let mut profile = Mapping::from_iter([("schedulerName".into(), DEFAULT_PROFILE.into())]);
+        profile.extend(queue_sort::of(&beside.value, version));
+        let sorts = if profile.len() > 1 { format!(", with the queue sort of {}", beside.name) } else { String::new() };
+        let from = vec![format!("{from}{sorts}")];
+        self.profiles.insert(0, Part { name: DEFAULT_PROFILE.to_owned(), value: Value::Mapping(profile), from });
     }
 
     /// Whether a profile has been added.
@@ -89,8 +96,12 @@ impl Merged {
             fields.insert(part.name.into(), part.value);
         }
         for (key, parts) in [("profiles", self.profiles), ("extenders", self.extenders)] {
+            let mut names = HashMap::new();
             for part in &parts {
-                note(format!("{key}[{}]", part.name), &part.from);
+                // several extenders may be on one host
+                let number = names.entry(part.name.as_str()).and_modify(|count| *count += 1).or_insert(1);
+                let number = if *number > 1 { format!(" #{number}") } else { String::new() };
+                note(format!("{key}[{}{number}]", part.name), &part.from);
             }
             if !parts.is_empty() {
                 fields.insert(key.into(), parts.into_iter().map(|part| part.value).collect::<Vec<_>>().into());
@@ -100,13 +111,16 @@ impl Merged {
     }
 
     fn add_scalar(&mut self, config: &Config, key: &str, value: Value) {
-        match self.scalars.iter_mut().find(|part| part.name == key) {
+        match self.known_scalars.get(key).and_then(|index| self.scalars.get_mut(*index)) {
             Some(part) if same(&part.value, &value) => part.from.push(config.file.clone()),
             Some(part) => {
                 let place = [Place::Key(key.to_owned())];
                 self.findings.push(conflict(key, &part.from, config, &place));
             }
-            None => self.scalars.push(Part::new(key, value, config)),
+            None => {
+                self.known_scalars.insert(key.to_owned(), self.scalars.len());
+                self.scalars.push(Part::new(key, value, config));
+            }
         }
     }
 
@@ -122,7 +136,7 @@ impl Merged {
                 self.findings.push(conflict(&what, &part.from, config, &place));
             }
             None => {
-                let name = item.get("urlPrefix").and_then(Value::as_str).unwrap_or_default().to_owned();
+                let name = url::shown(item.get("urlPrefix").and_then(Value::as_str).unwrap_or_default());
                 self.known_extenders.insert(identity, self.extenders.len());
                 self.extenders.push(Part::new(&name, item, config));
             }

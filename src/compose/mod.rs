@@ -3,12 +3,17 @@
 //! Sources decide scheduling, the target decides identity.
 
 mod identity;
+mod limits;
 pub mod lint;
 mod merge;
+mod placeholder;
 mod proof;
+mod queue_sort;
+mod read;
 mod render;
 mod schema;
 mod source;
+mod url;
 mod version;
 mod yaml11;
 
@@ -17,7 +22,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_yaml::{Mapping, Value};
 
-pub use version::{KnownVersion, Version, find as find_version};
+pub(crate) use url::hide_credentials;
+pub use version::{KnownVersion, Version, disagreement, find as find_version};
 
 use crate::edit::{CONFIG_FILE, Place, SchedulerPod};
 use crate::finding::{Finding, Level};
@@ -25,7 +31,8 @@ use crate::observe::Source;
 use crate::settings::Wishes;
 use identity::Identity;
 use merge::Merged;
-use source::Config;
+use read::{Config, Content};
+use source::Sorted;
 use version::GROUP;
 
 /// In a configuration: the directory that holds it and the files beside it, as the scheduler sees it.
@@ -49,7 +56,7 @@ pub struct Composed {
     pub files: BTreeMap<String, Vec<u8>>,
     /// Which part came from where
     pub origins: Vec<Origin>,
-    /// Where its extenders are: `urlPrefix` of each
+    /// Where its extenders are: scheme, host and port of each
     pub extenders: Vec<String>,
     /// Warnings
     pub findings: Vec<Finding>,
@@ -82,29 +89,31 @@ pub fn compose(
     wishes: &Wishes,
     accept: &[String],
 ) -> Result<Option<Composed>, Vec<Finding>> {
-    let (mut configs, others) = read_sources(sources, target.version)?;
+    let one = |finding: Finding| vec![finding];
+    let pod = target.pod;
+    let base = read_base(target);
+    let (mut configs, others) = read_sources(sources, base.as_ref().ok().and_then(Option::as_ref), target.version)?;
     if configs.is_empty() && !wishes.change_the_manifest() {
         return Ok(None);
     }
-    let one = |finding: Finding| vec![finding];
-    let pod = target.pod;
     if let Some(flag) = pod.flags.iter().find(|flag| flag.name.starts_with("policy-config")) {
         return Err(one(policy(&flag.name).at_line(flag.line)));
     }
-    let mut base = read_base(target).map_err(one)?;
+    let mut base = base.map_err(one)?;
     let identity = Identity::of_target(base.as_mut(), &pod.flags, &wishes.args).map_err(one)?;
 
     let judge = lint::Judge { version: target.version, pod, wishes, beside: &others };
     let mut findings = lint::everything(base.as_ref(), &configs, judge);
-    findings.extend(identity.kubeconfig().and_then(|path| lint::kubeconfig(path, judge)));
-    let version = common_version(base.as_ref(), &configs, target.version).map_err(one)?;
+    let kubeconfig = identity.kubeconfig().and_then(|(path, from)| lint::kubeconfig(path, from, base.as_ref(), judge));
+    findings.extend(kubeconfig);
+    let version = common_version(base.as_ref(), configs.iter(), target.version).map_err(one)?;
     for config in &mut configs {
         findings.extend(identity.overrule(config));
     }
     for config in base.iter_mut().chain(&mut configs).filter(|config| config.version != version) {
         config.lift();
     }
-    let mut merged = merge(base.as_mut(), &mut configs);
+    let mut merged = merge(base.as_mut(), &mut configs, target.version);
     findings.append(&mut merged.findings);
     findings.extend(lint::merged_profiles(merged.profiles()));
     let findings = lint::accept(findings, accept);
@@ -129,15 +138,15 @@ pub fn compose(
     Ok(Some(Composed { files: write(whole, others).map_err(one)?, origins, extenders, findings }))
 }
 
-/// Where the extenders of a configuration are: `urlPrefix` of each; none if the text is no configuration.
+/// Where the extenders of a configuration are: scheme, host and port of each; none if the text is no configuration.
 pub fn extenders_of(text: &str) -> Option<Vec<String>> {
     serde_yaml::from_str::<Value>(text).ok()?.as_mapping().map(urls)
 }
 
-/// Where the extenders are.
+/// Where the extenders are. A path or a password is nothing to show.
 fn urls(config: &Mapping) -> Vec<String> {
     let extenders = config.get("extenders").and_then(Value::as_sequence).into_iter().flatten();
-    extenders.filter_map(|extender| Some(extender.get("urlPrefix")?.as_str()?.to_owned())).collect()
+    extenders.filter_map(|extender| Some(url::shown(extender.get("urlPrefix")?.as_str()?))).collect()
 }
 
 /// The files of a revision. As careful as with a manifest: the configuration must read as what was meant.
@@ -160,12 +169,17 @@ fn write(config: Mapping, others: Others) -> Result<BTreeMap<String, Vec<u8>>, F
 type Others = BTreeMap<String, (Vec<u8>, String)>;
 
 /// The configurations that count, in the order of the sources and of the names in them, and all other files.
-fn read_sources(sources: &[Source], version: Version) -> Result<(Vec<Config>, Others), Vec<Finding>> {
+fn read_sources(
+    sources: &[Source],
+    base: Option<&Config>,
+    version: Version,
+) -> Result<(Vec<Config>, Others), Vec<Finding>> {
+    let sources = source::sort_all(sources)?;
+    let versions = choose_versions(&sources, base, version).map_err(|finding| vec![finding])?;
     let mut configs = Vec::new();
     let mut others = Others::new();
-    for sorted in source::sort_all(sources) {
-        let sorted = sorted?;
-        configs.extend(source::choose(sorted.configs, version).map_err(|finding| vec![finding])?);
+    for (sorted, chosen) in sources.into_iter().zip(versions) {
+        configs.extend(sorted.configs.into_iter().filter(|config| Some(config.version.as_str()) == chosen));
         for (name, content, path) in sorted.others {
             match others.get(&name) {
                 Some((own, first)) if *own != content => {
@@ -183,6 +197,29 @@ fn read_sources(sources: &[Source], version: Version) -> Result<(Vec<Config>, Ot
     Ok((configs, others))
 }
 
+/// Which version of each source is used. Where the target has a configuration of its own and a source has an
+/// alternative of that very version, that is the one; unless it does not go together with the other sources.
+fn choose_versions(
+    sources: &[Sorted],
+    base: Option<&Config>,
+    version: Version,
+) -> Result<Vec<Option<&'static str>>, Finding> {
+    let choose = |preferred| sources.iter().map(|source| source::choose(&source.configs, version, preferred)).collect();
+    let newest: Result<Vec<_>, _> = choose(None);
+    let Some(base) = base else { return newest };
+    let preferred: Vec<_> = choose(Some(base.version.as_str()))?;
+    let fits = |chosen: &[Option<&str>]| {
+        let used = sources.iter().zip(chosen).flat_map(|(source, chosen)| {
+            source.configs.iter().filter(move |config| Some(config.version.as_str()) == *chosen)
+        });
+        common_version(Some(base), used, version).is_ok()
+    };
+    match newest {
+        Ok(newest) if !fits(&preferred) && fits(&newest) => Ok(newest),
+        _ => Ok(preferred),
+    }
+}
+
 /// The configuration that the target already has.
 fn read_base(target: &Target<'_>) -> Result<Option<Config>, Finding> {
     let Some((flag, path)) = target.pod.config() else { return Ok(None) };
@@ -197,9 +234,15 @@ fn read_base(target: &Target<'_>) -> Result<Option<Config>, Finding> {
     };
     let mend = "mend the file, or take --config out of the scheduler's manifest";
     let content = content.map_err(|why| unusable(why, mend).in_file(file.clone()))?;
-    let config = source::read(file, content)
-        .map_err(|finding| unusable(&finding.message, mend).in_file(file.clone()).at_line(finding.line))?;
-    let config = config.ok_or_else(|| unusable("it is no KubeSchedulerConfiguration", mend).in_file(file.clone()))?;
+    let broken = |finding: Finding| unusable(&finding.message, mend).in_file(file.clone()).at_line(finding.line);
+    limits::check(&[(file, content)]).map_err(broken)?;
+    let config = match read::read(file, content).map_err(broken)? {
+        Content::Config(config) => *config,
+        Content::Mistaken(finding) | Content::Outdated(finding) => return Err(broken(finding)),
+        Content::Other => {
+            return Err(unusable("it is no KubeSchedulerConfiguration", mend).in_file(file.clone()));
+        }
+    };
     if target.version.accepted().contains(&config.version.as_str()) {
         Ok(Some(config))
     } else {
@@ -207,7 +250,7 @@ fn read_base(target: &Target<'_>) -> Result<Option<Config>, Finding> {
     }
 }
 
-fn merge(base: Option<&mut Config>, configs: &mut [Config]) -> Merged {
+fn merge(base: Option<&mut Config>, configs: &mut [Config], version: Version) -> Merged {
     let mut merged = Merged::default();
     if let Some(base) = base {
         merged.add(base);
@@ -217,26 +260,31 @@ fn merge(base: Option<&mut Config>, configs: &mut [Config]) -> Merged {
         merged.add(config);
     }
     if implicit {
-        merged.keep_default_profile("the target's implicit profile");
+        merged.keep_default_profile("the target's implicit profile", version);
     }
     merged
 }
 
 /// The version of the result: the newest of its parts. Older parts are lifted to it where that changes nothing.
-fn common_version(base: Option<&Config>, configs: &[Config], version: Version) -> Result<String, Finding> {
+fn common_version<'a>(
+    base: Option<&'a Config>,
+    configs: impl Iterator<Item = &'a Config>,
+    version: Version,
+) -> Result<String, Finding> {
     let accepted = version.accepted();
-    let rank = |config: &&Config| accepted.iter().position(|name| *name == config.version);
-    let Some(newest) = base.into_iter().chain(configs).max_by_key(rank) else {
+    let rank = |config: &&&Config| accepted.iter().position(|name| *name == config.version);
+    let all: Vec<&Config> = base.into_iter().chain(configs).collect();
+    let Some(newest) = all.iter().max_by_key(rank) else {
         return Ok(accepted.last().copied().unwrap_or("v1").to_owned());
     };
-    let stuck = |config: &&Config| {
+    let stuck = |config: &&&Config| {
         // the weights of the implicit profile changed with v1beta3, so the target's own must not be lifted over that
         let older = |version: &str| matches!(version, "v1beta1" | "v1beta2");
-        let is_base = base.is_some_and(|base| std::ptr::eq(base, *config));
+        let is_base = base.is_some_and(|base| std::ptr::eq(base, **config));
         let other_defaults = is_base && older(&config.version) != older(&newest.version);
         config.version != newest.version && (config.has_profiles() || other_defaults)
     };
-    match base.into_iter().chain(configs).find(stuck) {
+    match all.iter().find(stuck) {
         None => Ok(newest.version.clone()),
         Some(config) => {
             let message = format!(

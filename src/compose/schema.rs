@@ -147,27 +147,26 @@ const PROFILE: &[Field] = &[SCHEDULER_NAME, since("percentageOfNodesToScore", IN
 
 const BETA_PROFILES: Field = always("profiles", List(&Map(&[SCHEDULER_NAME, PLUGINS, PLUGIN_CONFIG])));
 
-/// The same in all versions, as none of them got a point in a release where another did not.
-const PLUGINS: Field = always(
-    "plugins",
-    Map(&[
-        since("preEnqueue", PLUGIN_SET, 26),
-        always("queueSort", PLUGIN_SET),
-        always("preFilter", PLUGIN_SET),
-        always("filter", PLUGIN_SET),
-        always("postFilter", PLUGIN_SET),
-        always("preScore", PLUGIN_SET),
-        always("score", PLUGIN_SET),
-        always("reserve", PLUGIN_SET),
-        always("permit", PLUGIN_SET),
-        always("preBind", PLUGIN_SET),
-        always("bind", PLUGIN_SET),
-        always("postBind", PLUGIN_SET),
-        since("multiPoint", PLUGIN_SET, 23),
-        since("placementGenerate", PLUGIN_SET, 36),
-        since("placementScore", PLUGIN_SET, 36),
-    ]),
-);
+const PLUGINS: Field = always("plugins", Map(POINTS));
+
+/// The extension points. The same in all versions, as none of them got a point in a release where another did not.
+pub(crate) const POINTS: &[Field] = &[
+    since("preEnqueue", PLUGIN_SET, 26),
+    always("queueSort", PLUGIN_SET),
+    always("preFilter", PLUGIN_SET),
+    always("filter", PLUGIN_SET),
+    always("postFilter", PLUGIN_SET),
+    always("preScore", PLUGIN_SET),
+    always("score", PLUGIN_SET),
+    always("reserve", PLUGIN_SET),
+    always("permit", PLUGIN_SET),
+    always("preBind", PLUGIN_SET),
+    always("bind", PLUGIN_SET),
+    always("postBind", PLUGIN_SET),
+    since("multiPoint", PLUGIN_SET, 23),
+    since("placementGenerate", PLUGIN_SET, 36),
+    since("placementScore", PLUGIN_SET, 36),
+];
 
 const PLUGIN_SET: Type = Map(&[always("enabled", List(&Map(PLUGIN))), always("disabled", List(&Map(PLUGIN)))]);
 

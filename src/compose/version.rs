@@ -75,6 +75,59 @@ impl fmt::Display for Version {
     }
 }
 
+/// The release that a tag of an image names.
+struct Tag<'a> {
+    text: &'a str,
+    version: Version,
+    patch: Option<&'a str>,
+}
+
+impl<'a> Tag<'a> {
+    fn of(image: &'a str) -> Option<Self> {
+        let text = tag(image)?;
+        Some(Self { text, version: Version::parse(text)?, patch: patch(text) })
+    }
+
+    /// Whether it can only mean a release of Kubernetes: `v1.N.P`, in an image of kube-scheduler or with a minor version
+    /// that is supported. Other projects count from v1.0.0 as well.
+    fn is_certain(&self, image: &str) -> bool {
+        let name = image.split('@').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+        let is_kubernetes = ["kube-scheduler:", "hyperkube:"].iter().any(|own| name.starts_with(own));
+        self.text.starts_with('v') && self.patch.is_some() && (is_kubernetes || self.version.minor >= OLDEST_MINOR)
+    }
+}
+
+/// The tag of an image.
+fn tag(image: &str) -> Option<&str> {
+    let name = image.split('@').next().unwrap_or_default();
+    name.rsplit('/').next().and_then(|last| last.split_once(':')).map(|(_, tag)| tag)
+}
+
+/// The patch number of a release.
+fn patch(text: &str) -> Option<&str> {
+    let rest = text.split('.').nth(2)?;
+    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    (digits > 0).then(|| &rest[..digits])
+}
+
+/// A warning where the version that was given is not the one that the tag of the image names.
+pub fn disagreement(given: Option<&str>, image: &str) -> Option<Finding> {
+    let (given, tag) = (given?, Tag::of(image)?);
+    let other_patch = patch(given).zip(tag.patch).is_some_and(|(given, own)| given != own);
+    if Version::parse(given)? == tag.version && !other_patch {
+        return None;
+    }
+    let message = format!(
+        "--scheduler-version {given} is taken for the scheduler's release, and the tag of the image {image} says {}",
+        tag.text
+    );
+    Some(Finding::warning(
+        "scheduler-version",
+        message,
+        "leave --scheduler-version out where the tag tells the release",
+    ))
+}
+
 /// Finds the version: as it was given, else from the tag of the image.
 pub fn find(given: Option<&str>, image: &str) -> Result<KnownVersion, Finding> {
     let way_out = "say which release it is: --scheduler-version v1.NN.P";
@@ -82,6 +135,14 @@ pub fn find(given: Option<&str>, image: &str) -> Result<KnownVersion, Finding> {
         let version = Version::parse(given).ok_or_else(|| {
             Finding::error("scheduler-version", format!("{given:?} is no release of Kubernetes"), way_out)
         })?;
+        if let Some(tag) = Tag::of(image).filter(|tag| tag.version != version && tag.is_certain(image)) {
+            let message = format!(
+                "--scheduler-version {given} contradicts the tag of the image {image}, which says {}",
+                tag.text
+            );
+            let way_out = "leave --scheduler-version out, or correct it; where the tag is wrong, name the image by its digest alone";
+            return Err(Finding::error("scheduler-version", message, way_out));
+        }
         return Ok(KnownVersion {
             version: version.supported()?,
             text: given.to_owned(),
@@ -89,9 +150,7 @@ pub fn find(given: Option<&str>, image: &str) -> Result<KnownVersion, Finding> {
         });
     }
     let unknown = |why: String| Finding::error("scheduler-version", why, way_out);
-    let name = image.split('@').next().unwrap_or_default();
-    let tag = name.rsplit('/').next().and_then(|last| last.split_once(':')).map(|(_, tag)| tag);
-    let Some(tag) = tag else {
+    let Some(tag) = tag(image) else {
         return Err(unknown(format!("the image {image:?} has no tag, so the scheduler's version is unknown")));
     };
     let version = Version::parse(tag)
@@ -118,6 +177,32 @@ mod tests {
             ("v1.31rc1", None),
         ] {
             assert_eq!(Version::parse(tag).map(|version| version.minor), minor, "{tag}");
+        }
+    }
+
+    #[test]
+    fn a_version_that_was_given_is_held_against_the_tag_of_the_image() {
+        let judge = |given: &str, image: &str| match (find(Some(given), image), disagreement(Some(given), image)) {
+            (Err(_), _) => "refused",
+            (Ok(_), Some(_)) => "warned",
+            (Ok(_), None) => "taken",
+        };
+        for (given, image, expected) in [
+            ("v1.31.4", "registry.k8s.io/kube-scheduler:v1.31.4", "taken"),
+            ("1.31", "registry.k8s.io/kube-scheduler:v1.31.4", "taken"),
+            ("v1.31.0", "registry.k8s.io/kube-scheduler:v1.31.4", "warned"),
+            ("v1.30.4", "registry.k8s.io/kube-scheduler:v1.31.4", "refused"),
+            ("v1.30.4", "x/kube-scheduler:v1.31.4@sha256:00", "refused"),
+            ("v1.30.4", "rancher/hardened-kubernetes:v1.31.4-rke2r1-build20241212", "refused"),
+            ("v1.30.4", "x/kube-scheduler:1.31", "warned"),
+            ("v1.34.1", "registry.k8s.io/scheduler-plugins/kube-scheduler:v0.34.7", "taken"),
+            ("v1.34.1", "koordinator/koord-scheduler:v1.5.0", "warned"),
+            ("v1.34.1", "x/kube-scheduler:v1.5.0", "refused"),
+            ("v1.34.1", "x/kube-scheduler:latest", "taken"),
+            ("v1.34.1", "x/kube-scheduler@sha256:00", "taken"),
+            ("v1.34.1", "localhost:5000/kube-scheduler", "taken"),
+        ] {
+            assert_eq!(judge(given, image), expected, "{given} {image}");
         }
     }
 

@@ -1,13 +1,15 @@
 //! Looking things up in a YAML text that is not edited: bare words, values, and the lines of places.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::hash_map::{DefaultHasher, Entry};
+use std::hash::{Hash as _, Hasher as _};
 
 use granit_parser::ScalarStyle;
 use serde_yaml::Value;
 
+use super::guard;
 use super::refusal::Refusal;
-use super::tree::{Kind, Node, Path, Seg, Tree};
+use super::tree::{Kind, Node, Seg, Tree};
 use super::values::values;
 
 /// What one reading of a text shows.
@@ -22,7 +24,7 @@ pub struct Survey {
 /// Reads a text of exactly one document. A refusal says why no other reader should get to see it either: no YAML, too
 /// deep, keys or documents twice, aliases that multiply.
 pub fn survey(text: &str, question: fn(&str) -> bool) -> Result<Survey, Refusal> {
-    let tree = Tree::read_uncommented(text)?;
+    let tree = Tree::read_uncommented(text).map_err(|refusal| guard::explain_unreadable(text, refusal))?;
     Ok(Survey { bare: find_bare(&tree, question), values: values(tree) })
 }
 
@@ -43,29 +45,51 @@ fn find_bare(tree: &Tree<'_>, question: fn(&str) -> bool) -> Option<(String, usi
     None
 }
 
+/// The lines of the places in a YAML text. Places are kept as hashes: a path of its own for every value would take
+/// many times the memory of the text, and a wrong line in one of 2^64 cases harms nobody.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lines(HashMap<u64, u32>);
+
+impl Lines {
+    /// The line of a place, from 1.
+    pub fn get(&self, place: &[Seg]) -> Option<usize> {
+        let line = self.0.get(&place.iter().fold(ROOT, below));
+        line.and_then(|line| usize::try_from(*line).ok())
+    }
+}
+
+/// The hash of the whole document's place.
+const ROOT: u64 = 0;
+
+/// The hash of a place directly below another one.
+fn below(parent: u64, seg: &Seg) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (parent, seg).hash(&mut hasher);
+    hasher.finish()
+}
+
 /// The line of every place in a YAML text: for a key its own line, not that of its value.
-pub(crate) fn lines_of_places(text: &str) -> HashMap<Path, usize> {
+pub(crate) fn lines_of_places(text: &str) -> Lines {
     let mut lines = HashMap::new();
-    let Ok(tree) = Tree::read_uncommented(text) else { return lines };
+    let Ok(tree) = Tree::read_uncommented(text) else { return Lines(lines) };
     let (mut line, mut counted) = (1, 0);
-    let mut pending: Vec<(Path, &Node<'_>)> = vec![(Path::new(), &tree.root)];
-    while let Some((path, node)) = pending.pop() {
-        let child = |seg: Seg| path.iter().cloned().chain([seg]).collect::<Path>();
+    let mut pending: Vec<(u64, &Node<'_>)> = vec![(ROOT, &tree.root)];
+    while let Some((place, node)) = pending.pop() {
         for (index, item) in node.items().iter().enumerate().rev() {
-            pending.push((child(Seg::Index(index)), item));
+            pending.push((below(place, &Seg::Index(index)), item));
         }
         for entry in node.entries().iter().rev() {
-            let key = entry.key.text().unwrap_or_default().to_owned();
-            pending.push((child(Seg::Key(key.clone())), &entry.value));
-            pending.push((child(Seg::Key(key)), &entry.key));
+            let child = below(place, &Seg::Key(entry.key.text().unwrap_or_default().to_owned()));
+            pending.push((child, &entry.value));
+            pending.push((child, &entry.key));
         }
-        // the key comes before its value and has the same path: it is the one that counts
-        if let Entry::Vacant(place) = lines.entry(path) {
+        // the key comes before its value and has the same place: it is the one that counts
+        if let Entry::Vacant(place) = lines.entry(place) {
             let start = node.span.start.max(counted);
             line += text[counted..start].matches('\n').count();
             counted = start;
-            place.insert(line);
+            place.insert(u32::try_from(line).unwrap_or(u32::MAX));
         }
     }
-    lines
+    Lines(lines)
 }

@@ -2,6 +2,7 @@
 
 use super::flags::{self, Flag};
 use super::guard;
+use super::malformed;
 use super::mounts::{self, Mount};
 use super::program::{self, Program};
 use super::refusal::{Refusal, Rule};
@@ -107,7 +108,11 @@ pub(crate) fn find<'t, 'a>(tree: &'t Tree<'a>) -> Result<Found<'t, 'a>, Refusal>
     if pod_name(tree).is_none() {
         return Err(Refusal::at_line(Rule::MalformedPod, 1, "the pod has no metadata.name"));
     }
-    let containers = root.get("spec").and_then(|spec| spec.get("containers")).map_or(&[][..], Node::items);
+    let spec = root.get("spec");
+    if let Some(refusal) = spec.and_then(|spec| malformed::no_containers(tree, spec)) {
+        return Err(refusal);
+    }
+    let containers = spec.and_then(|spec| spec.get("containers")).map_or(&[][..], Node::items);
     let mut found: Option<Found<'t, 'a>> = None;
     let mut wrapped = None;
     for (index, container) in containers.iter().enumerate() {
@@ -158,7 +163,7 @@ pub(crate) fn word_nodes<'t, 'a>(container: &'t Node<'a>) -> impl Iterator<Item 
 }
 
 /// A field of a mapping that is text; empty if it is not.
-fn text_of<'t>(node: &'t Node<'_>, key: &str) -> &'t str {
+pub(crate) fn text_of<'t>(node: &'t Node<'_>, key: &str) -> &'t str {
     node.get(key).and_then(Node::text).unwrap_or_default()
 }
 
@@ -180,7 +185,7 @@ fn no_scheduler(tree: &Tree<'_>, containers: &[Node<'_>]) -> Refusal {
     }
 }
 
-fn at_node(tree: &Tree<'_>, node: &Node<'_>, rule: Rule, message: &str) -> Refusal {
+pub(crate) fn at_node(tree: &Tree<'_>, node: &Node<'_>, rule: Rule, message: &str) -> Refusal {
     Refusal::at_line(rule, tree.line(node.span.start), message)
 }
 
@@ -260,6 +265,7 @@ pub fn read(text: &str) -> Result<SchedulerPod, Refusal> {
 
 fn pod_of(tree: &Tree<'_>) -> Result<SchedulerPod, Refusal> {
     let found = find(tree)?;
+    malformed::volumes_have_names(tree)?;
     let metadata = tree.root.get("metadata");
     let spec = |key: &str| tree.root.get("spec").and_then(|spec| spec.get(key)).and_then(Node::text).map(str::to_owned);
     let image = found.container.get("image");

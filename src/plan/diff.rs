@@ -3,6 +3,7 @@
 use similar::TextDiff;
 
 use super::{Step, StepKind};
+use crate::compose::hide_credentials;
 use crate::edit::CONFIG_FILE;
 use crate::revision::Digest;
 
@@ -22,9 +23,11 @@ pub(super) fn unified(step: &Step) -> String {
     let before = step.before.as_deref().map(String::from_utf8_lossy);
     let old_name = if before.is_some() { &step.path } else { "/dev/null" };
     let before = before.unwrap_or_default();
-    TextDiff::from_lines(before.as_ref(), after)
+    let diff = TextDiff::from_lines(before.as_ref(), after)
         .unified_diff()
         .context_radius(CONTEXT)
         .header(old_name, &step.path)
-        .to_string()
+        .to_string();
+    // a diff is copied into tickets and chats
+    hide_credentials(&diff).into_owned()
 }

@@ -56,7 +56,7 @@ pub struct Plan {
     pub findings: Vec<Finding>,
     /// Which part of the configuration came from where
     pub origins: Vec<Origin>,
-    /// Where the extenders of the configuration are: `urlPrefix` of each
+    /// Where the extenders of the configuration are: scheme, host and port of each
     pub extenders: Vec<String>,
     /// What to do, in order
     pub steps: Vec<Step>,
@@ -223,6 +223,10 @@ fn compose_for(
         let of_manifest = wishes.version.is_none() && wishes.image.is_none();
         vec![if of_manifest { in_target(finding).at_line(chosen.pod.image_line) } else { finding }]
     })?;
+    let of_manifest = |finding: Finding| in_target(finding).at_line(chosen.pod.image_line);
+    let disagreement = compose::disagreement(wishes.version.as_deref(), image);
+    plan.findings
+        .extend(disagreement.map(|finding| if wishes.image.is_none() { of_manifest(finding) } else { finding }));
     plan.scheduler = Some(version.clone());
     let base = original.config().and_then(|(_, path)| original.host_path(path)).and_then(|path| {
         let content = snapshot.bases.get(&path)?;

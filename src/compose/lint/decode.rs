@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use serde_yaml::{Mapping, Value};
 
 use super::LintRule;
+use super::capped::Capped;
+use crate::compose::read::Config;
 use crate::compose::schema::{self, Field, Type};
-use crate::compose::source::Config;
 use crate::compose::version::Version;
 use crate::edit::Place;
 use crate::finding::Finding;
@@ -14,16 +15,16 @@ use crate::finding::Finding;
 /// What the scheduler's decoder would refuse.
 pub(super) fn check(config: &Config, version: Version) -> Vec<Finding> {
     let Some(fields) = schema::fields(&config.version) else { return Vec::new() };
-    let mut walk = Walk { config, version, place: Vec::new(), findings: Vec::new() };
+    let mut walk = Walk { config, version, place: Vec::new(), findings: Capped::default() };
     walk.entries(&config.content, fields);
-    walk.findings
+    walk.findings.into_vec()
 }
 
 struct Walk<'a> {
     config: &'a Config,
     version: Version,
     place: Vec<Place>,
-    findings: Vec<Finding>,
+    findings: Capped,
 }
 
 impl Walk<'_> {

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_yaml::Value;
 
+use super::capped::Capped;
 use super::decode::{seconds, whole};
-use super::{Judge, LintRule, key};
-use crate::compose::source::Config;
+use super::{Judge, LintRule, has_parent, key};
+use crate::compose::read::Config;
+use crate::compose::url;
 use crate::edit::Place;
 use crate::finding::Finding;
 
@@ -15,6 +17,12 @@ const SLOW_SECONDS: f64 = 5.0;
 
 /// How PEM files begin, as base64.
 const PEM_AS_BASE64: &str = "LS0tLS1CRUdJTi";
+
+/// What an extender is called for.
+const VERBS: [&str; 4] = ["filterVerb", "prioritizeVerb", "preemptVerb", "bindVerb"];
+
+/// From this release on nodes that came back from an extender count as empty (kubernetes/kubernetes#141781).
+const FORGETS_PODS: u32 = 33;
 
 struct Extender<'a> {
     config: &'a Config,
@@ -54,7 +62,7 @@ impl Extender<'_> {
     fn name(&self) -> String {
         match self.text("urlPrefix") {
             "" => format!("the extender number {}", self.index + 1),
-            url => format!("the extender {url}"),
+            url => format!("the extender {}", url::shown(url)),
         }
     }
 
@@ -77,7 +85,9 @@ impl Extender<'_> {
 
 /// What one file shows.
 pub(super) fn check(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
-    extenders(config).flat_map(|extender| check_one(&extender, judge)).collect()
+    let mut findings = Capped::default();
+    findings.extend(extenders(config).flat_map(|extender| check_one(&extender, judge)));
+    findings.into_vec()
 }
 
 fn check_one(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
@@ -111,6 +121,16 @@ fn check_one(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
             format!("tlsConfig.{secret} can be read by everyone who may read the scheduler's /configz"),
         ));
     }
+    let returns_nodes = !extender.text("filterVerb").is_empty() && !extender.flag("nodeCacheCapable");
+    if returns_nodes && judge.version.is_at_least(FORGETS_PODS) {
+        let message = format!(
+            "it filters without nodeCacheCapable: true, so kube-scheduler {} scores every node as if no pod ran there",
+            judge.version
+        );
+        let is_said = extender.value.get("nodeCacheCapable").is_some();
+        let field = if is_said { "nodeCacheCapable" } else { "filterVerb" };
+        findings.push(extender.finding(LintRule::NodeCache, &[field], message));
+    }
     findings.extend(check_files(extender, judge));
     if extender.is_insecure() && (extender.tls("caFile") || extender.tls("caData")) {
         let message = "it names a CA and is insecure at once, so the scheduler would not start";
@@ -126,7 +146,10 @@ fn check_files(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
     let tls = |name: &str| extender.tls.and_then(|tls| tls.get(name)).and_then(Value::as_str);
     for name in ["certFile", "keyFile", "caFile"] {
         let Some(path) = tls(name).filter(|path| !path.is_empty()) else { continue };
-        if !judge.sees(path) {
+        if has_parent(path) {
+            let message = format!("the path {path} of {name} holds ..");
+            findings.push(extender.finding(LintRule::ParentPath, &["tlsConfig", name], message));
+        } else if !judge.sees(path) {
             let message = format!("the scheduler's container does not see {path}");
             findings.push(extender.finding(LintRule::NotVisible, &["tlsConfig", name], message));
         } else if judge.beside(path).is_some_and(|content| !contains(content, pem_of(name).as_bytes())) {
@@ -158,6 +181,15 @@ fn check_address(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
         findings.push(extender.finding(LintRule::SlowExtender, &["httpTimeout"], message));
     }
     let (url, https) = (extender.text("urlPrefix"), extender.flag("enableHTTPS"));
+    let is_called = VERBS.iter().any(|verb| !extender.text(verb).is_empty());
+    if let Some(fault) = url::fault(url).filter(|_| is_called) {
+        let message = format!("its urlPrefix {fault}, so the scheduler cannot call it");
+        findings.push(extender.finding(LintRule::ExtenderUrl, &["urlPrefix"], message));
+    }
+    if url::has_credentials(url) {
+        let message = "its urlPrefix holds a user name or password, which everyone sees who may read the ConfigMap or the scheduler's /configz";
+        findings.push(extender.finding(LintRule::UrlCredentials, &["urlPrefix"], message));
+    }
     let trusts_any = !extender.tls("caFile") && !extender.tls("caData");
     if https && trusts_any && !extender.is_insecure() {
         findings.push(extender.finding(
@@ -171,7 +203,7 @@ fn check_address(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
         findings.push(extender.finding(LintRule::HttpsNotEnabled, &["urlPrefix"], message));
     }
     let uses_cluster_dns = !judge.pod.host_network || judge.dns_policy() == Some("ClusterFirstWithHostNet");
-    if let Some(host) = host(url).filter(|host| is_cluster_name(host) && !uses_cluster_dns) {
+    if let Some(host) = url::host(url).filter(|host| is_cluster_name(host) && !uses_cluster_dns) {
         let message =
             format!("{host} is a name of the cluster's DNS, which the scheduler on the host's network does not ask");
         findings.push(extender.finding(LintRule::ClusterName, &["urlPrefix"], message));
@@ -181,7 +213,7 @@ fn check_address(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
 
 /// What shows only in all files together: things that one extender alone may have. The same extender twice is one.
 pub(super) fn check_all(configs: &[&Config]) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut findings = Capped::default();
     let all: Vec<_> = configs.iter().flat_map(|config| extenders(config)).collect();
     let mut binder: Option<&Extender<'_>> = None;
     let mut managers: BTreeMap<&str, &Extender<'_>> = BTreeMap::new();
@@ -199,7 +231,7 @@ pub(super) fn check_all(configs: &[&Config]) -> Vec<Finding> {
             None => binder = Some(extender),
         }
     }
-    findings
+    findings.into_vec()
 }
 
 /// The first resource of an extender that it names twice, or that another one manages.
@@ -222,15 +254,6 @@ fn check_managed<'a>(
         return Some(extender.finding(LintRule::ManagedResourceTwice, &["managedResources"], message));
     }
     None
-}
-
-/// The host of a URL, without user, port and brackets.
-fn host(url: &str) -> Option<&str> {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split(['/', '?']).next()?;
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let host = if host.starts_with('[') { host } else { host.split(':').next()? };
-    (!host.is_empty()).then_some(host)
 }
 
 /// `service.namespace.svc…`, or a bare word that only search domains of the cluster complete.

@@ -83,6 +83,33 @@ pub(super) fn exists(name: &str, version: Version) -> bool {
     REGISTRY.iter().any(|(own, first, last, _)| *own == name && version.is_within(*first, *last))
 }
 
+/// Whether any release has the plugin. The others come with images of other people.
+pub(crate) fn is_upstream(name: &str) -> bool {
+    REGISTRY.iter().any(|(own, ..)| *own == name)
+}
+
+/// The plugin of this release that a misspelled name may mean: the same but for case and up to two letters.
+pub(super) fn meant(name: &str, version: Version) -> Option<&'static str> {
+    let there = REGISTRY.iter().filter(|(_, first, last, _)| version.is_within(*first, *last));
+    let distances = there.map(|(own, ..)| (distance(&own.to_ascii_lowercase(), &name.to_ascii_lowercase()), *own));
+    distances.filter(|(distance, _)| *distance <= 2).min().map(|(_, own)| own)
+}
+
+/// How many letters must be added, taken out or changed to make one word of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.bytes().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, other) in b.bytes().enumerate() {
+            let changed = diagonal + usize::from(letter != other);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
 /// Whether the plugin serves a point, as far as that is known.
 pub(super) fn serves(name: &str, point: &str) -> bool {
     let points = REGISTRY.iter().find(|(own, ..)| *own == name).map_or("", |(.., points)| points);

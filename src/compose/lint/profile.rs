@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_yaml::{Mapping, Value};
 
+use super::capped::Capped;
 use super::decode::whole;
 use super::values::is_percentage;
 use super::{Judge, LintRule, key, plugins};
-use crate::compose::source::Config;
+use crate::compose::read::Config;
 use crate::edit::Place;
-use crate::finding::Finding;
+use crate::finding::{Finding, Level};
 
 /// One profile of a file.
 struct Profile<'a> {
@@ -21,7 +22,7 @@ struct Profile<'a> {
 /// What one file shows.
 pub(super) fn check(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
     let Some(profiles) = config.content.get("profiles").and_then(Value::as_sequence) else { return Vec::new() };
-    let mut findings = Vec::new();
+    let mut findings = Capped::default();
     let mut names = BTreeSet::new();
     for (index, value) in profiles.iter().enumerate() {
         let profile = Profile { config, value, place: vec![key("profiles"), Place::Index(index)] };
@@ -45,7 +46,7 @@ pub(super) fn check(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
         findings.extend(profile.check_plugins(judge));
         findings.extend(profile.check_plugin_config(judge));
     }
-    findings
+    findings.into_vec()
 }
 
 impl Profile<'_> {
@@ -69,10 +70,8 @@ impl Profile<'_> {
                 if name.is_empty() {
                     findings.push(at(LintRule::UnknownPlugin, format!("a plugin of {point} has no name")));
                 } else if !plugins::exists(name, judge.version) {
-                    findings.push(at(
-                        LintRule::UnknownPlugin,
-                        format!("kube-scheduler {} has no plugin {name:?}", judge.version),
-                    ));
+                    let message = format!("kube-scheduler {} has no plugin {name:?}", judge.version);
+                    findings.push(expected(at(LintRule::UnknownPlugin, message), name, judge));
                 } else if point != "multiPoint" && plugins::is_refused(name, &self.config.version, judge.version) {
                     findings.push(at(
                         LintRule::UnknownPlugin,
@@ -126,6 +125,63 @@ impl Profile<'_> {
     }
 }
 
+/// A finding about a plugin; only a note where another image was asked for and the plugin is none of Kubernetes.
+fn expected(finding: Finding, name: &str, judge: Judge<'_>) -> Finding {
+    match judge.foreign_image().filter(|_| !plugins::is_upstream(name)) {
+        None => finding,
+        Some(image) => {
+            let message = format!("the plugin {name} is none of Kubernetes, so {image} must bring it");
+            let way_out = "nothing, if the image has the plugin; else correct the name";
+            Finding { level: Level::Info, message, way_out: way_out.to_owned(), ..finding }
+        }
+    }
+}
+
+/// Arguments in the sources for plugins that neither this release has nor any profile enables.
+pub(super) fn check_unused(sources: &[Config], all: &[&Config], judge: Judge<'_>) -> Vec<Finding> {
+    let enabled: BTreeSet<&str> = all.iter().flat_map(|config| profiles(config)).flat_map(enabled_anywhere).collect();
+    let does_something = |config: &Config, name: &str| {
+        name.is_empty()
+            || enabled.contains(name)
+            || plugins::exists(name, judge.version)
+            || plugins::is_refused(name, &config.version, judge.version)
+    };
+    let mut findings = Capped::default();
+    for config in sources {
+        for (number, profile) in profiles(config).iter().enumerate() {
+            for (index, item) in list(profile, "pluginConfig").iter().enumerate() {
+                let name = item.get("name").and_then(Value::as_str).unwrap_or_default();
+                if does_something(config, name) {
+                    continue;
+                }
+                let meant = plugins::meant(name, judge.version).map(|own| format!("; perhaps {own} is meant"));
+                let message = format!(
+                    "kube-scheduler {} has no plugin {name:?} and no profile enables it, so its arguments do nothing{}",
+                    judge.version,
+                    meant.unwrap_or_default()
+                );
+                let place =
+                    [key("profiles"), Place::Index(number), key("pluginConfig"), Place::Index(index), key("name")];
+                let finding = LintRule::UnusedPluginConfig.at(config, &place, message);
+                // what a release dropped is left over from an upgrade, and must not stop one
+                let level = if plugins::is_upstream(name) { Level::Warning } else { finding.level };
+                findings.push(expected(Finding { level, ..finding }, name, judge));
+            }
+        }
+    }
+    findings.into_vec()
+}
+
+fn profiles(config: &Config) -> &[Value] {
+    config.content.get("profiles").and_then(Value::as_sequence).map_or(&[], Vec::as_slice)
+}
+
+/// Names of the plugins that a profile enables, at whatever point.
+fn enabled_anywhere(profile: &Value) -> impl Iterator<Item = &str> {
+    let sets = profile.get("plugins").and_then(Value::as_mapping).into_iter().flat_map(Mapping::values);
+    sets.flat_map(|set| list(set, "enabled")).filter_map(|plugin| plugin.get("name")?.as_str())
+}
+
 /// What shows only in the merged profiles: each needs one way to sort its queue, the same in all, and one to bind.
 pub(crate) fn check_merged<'a>(profiles: impl Iterator<Item = (&'a Value, &'a str)>) -> Vec<Finding> {
     let rule = LintRule::PluginSet;
@@ -141,11 +197,14 @@ pub(crate) fn check_merged<'a>(profiles: impl Iterator<Item = (&'a Value, &'a st
                 "the profile {name} sorts its queue otherwise than the first profile; a scheduler has one queue"
             ));
         }
+        // what a plugin of another image serves, only that image knows
+        let (every, _) = point(profile, "multiPoint");
+        let may_serve = every.iter().any(|own| !plugins::is_upstream(own));
         let sorters = effective(profile, "queueSort", "PrioritySort");
-        if sorters != 1 {
+        if sorters != 1 && !(sorters == 0 && may_serve) {
             refuse(format!("the profile {name} has {sorters} queueSort plugins, and needs one"));
         }
-        if effective(profile, "bind", "DefaultBinder") == 0 {
+        if effective(profile, "bind", "DefaultBinder") == 0 && !may_serve {
             refuse(format!("the profile {name} has no bind plugin"));
         }
     }

@@ -4,7 +4,7 @@ use serde_yaml::Value;
 
 use super::decode::whole;
 use super::{Judge, LintRule, key};
-use crate::compose::source::Config;
+use crate::compose::read::Config;
 use crate::finding::Finding;
 
 /// What the scheduler takes where a configuration is silent, in seconds.
