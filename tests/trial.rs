@@ -213,8 +213,8 @@ fn time_in_which_nobody_answered_does_not_count() {
     assert!(matches!(trial.judge(&away, Some(true), seconds(100)), Verdict::Unknown(_)));
     assert!(matches!(trial.judge(&away, Some(true), seconds(5_000)), Verdict::Unknown(_)));
     assert!(is_waiting(&trial.judge(&starting, None, seconds(5_001))));
-    assert!(is_waiting(&trial.judge(&starting, None, seconds(5_200))));
-    assert_eq!(reason(trial.judge(&starting, None, seconds(5_201))), "TimedOut");
+    assert!(is_waiting(&trial.judge(&starting, None, seconds(5_300))));
+    assert_eq!(reason(trial.judge(&starting, None, seconds(5_301))), "TimedOut");
 }
 
 #[test]

@@ -95,7 +95,9 @@ fn what_somebody_wrote_in_the_instant_of_a_commit_is_told_and_kept() {
         ));
         node.source(&config("one"));
         node.start();
-        let report = node.until_report("a notice", 60, |report| !report.notices.is_empty()).await;
+        let report = node
+            .until_report("a notice", 60, |report| !report.notices.is_empty() && report.counts.overwritten > 0)
+            .await;
         let notice = &report.notices[0];
         assert_eq!((notice.reason.as_str(), notice.is_warning, report.counts.overwritten), ("Overwritten", true, 1));
         assert!(notice.message.contains("/var/lib/schedpatch/overwritten.yaml"), "{}", notice.message);
