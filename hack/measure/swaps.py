@@ -17,6 +17,8 @@ from .inotify import Renames
 from .source import Source
 
 PATIENCE = 10
+# the agent makes at most 20 commits a minute
+BRAKE = 3.1
 PRIORITY = 10
 
 
@@ -35,6 +37,7 @@ def measure(program, count, directory=None):
             agent.wait_for("Unknown")
             found = []
             for number in range(count):
+                time.sleep(BRAKE)
                 latency = swap(source, renames, number)
                 text = (host / MANIFEST.lstrip("/")).read_bytes()
                 found.append((latency, timed(replace, base / "raw", text), timed(in_order, base / "all", text, number)))

@@ -11,6 +11,8 @@ use crate::finding::Finding;
 const VALUES: usize = 20_000;
 /// …and one more for every so many bytes. A configuration takes about as many for each of its values.
 const BYTES_PER_VALUE: usize = 10;
+/// …but never more than these, which the agent builds within the memory that the chart gives it.
+const MOST_VALUES: usize = 400_000;
 /// One mapping may have so many keys.
 const KEYS: usize = 10_000;
 
@@ -18,7 +20,7 @@ const KEYS: usize = 10_000;
 pub(crate) fn check(files: &[(&str, &[u8])]) -> Result<(), Finding> {
     let texts = || files.iter().filter_map(|(file, content)| Some((*file, text_of(content)?)));
     let bytes: usize = texts().map(|(_, text)| text.len()).sum();
-    let most = VALUES + bytes / BYTES_PER_VALUE;
+    let most = (VALUES + bytes / BYTES_PER_VALUE).min(MOST_VALUES);
     let sum = |sizes: &[Size]| sizes.iter().fold(0, |sum: usize, size| sum.saturating_add(size.values));
     let at_a_glance: Option<Vec<Size>> = texts().map(|(_, text)| size_at_most(text)).collect();
     if at_a_glance.is_some_and(|sizes| sum(&sizes) <= most && sizes.iter().all(|size| size.keys <= KEYS)) {
@@ -33,7 +35,7 @@ pub(crate) fn check(files: &[(&str, &[u8])]) -> Result<(), Finding> {
     match sizes.iter().zip(texts()).max_by_key(|(size, _)| size.values) {
         Some((size, (file, _))) if all > most => {
             let message = format!(
-                "this file holds {} values, the sources together hold {all} in {bytes} bytes, and may hold {most}: {VALUES} and one for every {BYTES_PER_VALUE} bytes",
+                "this file holds {} values, the sources together hold {all} in {bytes} bytes, and may hold {most}: {VALUES} and one for every {BYTES_PER_VALUE} bytes, at most {MOST_VALUES}",
                 size.values
             );
             Err(too_much(message).in_file(file))
