@@ -12,13 +12,15 @@ mod others;
 mod telling;
 mod watching;
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::finding::{Finding, Level};
-use crate::journal::{Asker, Commit, Journal};
+use crate::journal::{Asker, Bad, Commit, Journal};
 use crate::observe::{Marks, Snapshot};
 use crate::phase::{self, Course, Fault, Phase, Standing, Subject};
 use crate::plan::{Direction, Plan};
@@ -48,6 +50,8 @@ const MAX_STEPS: usize = 6;
 pub struct Agent {
     settings: Settings,
     options: Options,
+    /// In the lock, for others who wait: with a number of its own, since in their pods all agents are process 1
+    command: String,
     client: Option<ClientHandle>,
     scheduler: SchedulerAt,
     door: DoorHandle,
@@ -59,10 +63,14 @@ pub struct Agent {
     health: Option<(String, Health)>,
     /// Whether a commit that is not proven may be in place
     is_pending: bool,
+    /// How often in a row the API had nothing new to say
+    asked_in_vain: u32,
     /// The trial of a text
     trial: Option<(Digest, Trial)>,
     /// What failed and was taken back in this life
     failure: Option<Failure>,
+    /// The text that came back then
+    came_back: Option<Digest>,
     /// An original that does not run without our edit either
     failing_original: Option<FailingOriginal>,
     committed: Option<Duration>,
@@ -121,6 +129,7 @@ impl Agent {
         Self {
             settings,
             options,
+            command: format!("run {:08x}", RandomState::new().build_hasher().finish() >> 32),
             client: client.map(ClientHandle),
             scheduler,
             door: DoorHandle(door),
@@ -131,8 +140,10 @@ impl Agent {
             pod: None,
             health: None,
             is_pending: true,
+            asked_in_vain: 0,
             trial: None,
             failure: None,
+            came_back: None,
             failing_original: None,
             committed: None,
             brake: Brake::default(),
@@ -167,7 +178,10 @@ impl Agent {
                         self.wakes.quiet().await;
                         break;
                     },
-                    () = pod_changed(&mut self.pod) => break,
+                    () = pod_changed(&mut self.pod) => {
+                        self.asked_in_vain = 0;
+                        break;
+                    }
                     () = tokio::time::sleep_until(deadline) => {
                         if self.report.borrow().standing.phase != Phase::Ready || self.has_changed() {
                             break;
@@ -204,6 +218,9 @@ impl Agent {
                 continue;
             }
             self.note_others(&seen);
+            if self.counts.turns == 1 {
+                self.tighten(&seen);
+            }
             if let Some(rest) = self.step(&seen).await {
                 self.say(Some(&seen), rest.standing);
                 self.mark(&seen);
@@ -224,7 +241,11 @@ impl Agent {
     /// One step; none if there is more to do.
     async fn step(&mut self, seen: &Seen) -> Option<Rest> {
         let in_vain = seen.is_noted && self.in_vain.is_some() && self.in_vain == text_of(seen);
-        match phase::course(&seen.plan, &seen.journal, seen.settled || in_vain) {
+        let course = phase::course(&seen.plan, &seen.journal, seen.settled || in_vain);
+        if let (Course::Stay(_) | Course::VerifyLastGood(_), Some(good)) = (&course, last_good_that_is_gone(seen)) {
+            return self.put_back(seen, &good);
+        }
+        match course {
             Course::Stay(standing) => {
                 let rest = Rest { standing, after: self.options.resync };
                 self.besides(seen, rest).await
@@ -247,7 +268,7 @@ impl Agent {
             Course::VerifyLastGood(failed) => {
                 // of the original, and of what others made of ours, the journal takes no note
                 let was_proven = !is_current(seen) || was_proven(seen);
-                let may_clear = self.may_clear(seen, &failed);
+                let may_clear = self.may_clear(seen);
                 let never_ran = self.is_in_the_middle(seen) && !has_run(seen);
                 self.verify(seen, &Subject::LastGood { failed, was_proven, may_clear, never_ran }, None).await
             }
@@ -262,7 +283,7 @@ impl Agent {
         }
         let subject = match seen.journal.bad.iter().max_by_key(|(_, bad)| bad.since) {
             // what was proven before is in place again, after another revision failed
-            Some((revision, bad)) if has_run(seen) => {
+            Some((revision, bad)) if has_run(seen) && came_by_rollback(seen, bad) => {
                 let failed = Fault { revision: revision.clone(), reason: bad.reason.clone() };
                 Subject::LastGood { failed, was_proven: false, may_clear: false, never_ran: false }
             }
@@ -284,14 +305,14 @@ impl Agent {
         self.asks() && is_unproven && hold.is_none()
     }
 
-    /// Whether the failure of what is in place would show that the revision is not at fault: it is the original, and was not
-    /// seen to run since the revision failed.
-    fn may_clear(&self, seen: &Seen, failed: &Fault) -> bool {
+    /// Whether the failure of what is in place would show that the revision is not at fault: it is the very original that
+    /// came back when the revision failed, and it was not seen to run since.
+    fn may_clear(&self, seen: &Seen) -> bool {
         let is_original = seen.plan.target.as_ref().is_some_and(|target| target.ours().is_none());
-        let is_bound = seen.journal.bad.get(&failed.revision).is_some_and(|bad| bad.original.is_some());
+        let came_back = self.came_back.is_some() && self.came_back == text_of(seen);
         let has_run =
             self.trial.as_ref().is_some_and(|(text, trial)| Some(*text) == text_of(seen) && trial.is_confirmed());
-        is_original && !has_run && (is_bound || self.failure.is_some())
+        is_original && came_back && !has_run
     }
 
     /// Why what is wanted waits for the original: it was tried, and then the original failed as well.
@@ -317,7 +338,10 @@ impl Agent {
         }
         let message = "stopping in the middle of a change: what ran before comes back first";
         self.say(Some(&seen), Standing::new(Phase::Applying, "RollingBack", message));
-        let outcome = self.write(Direction::LastGood, Asker::Agent, text_of(&seen))?;
+        // a proven revision that was put on another original and is not up again yet has no text before it to go back to
+        let is_up = self.trial.as_ref().is_some_and(|(text, trial)| Some(*text) == text_of(&seen) && trial.is_ready());
+        let direction = if has_run(&seen) && !is_up { Direction::Restore } else { Direction::LastGood };
+        let outcome = self.write(direction, Asker::Agent, text_of(&seen))?;
         match outcome.plan.findings.into_iter().find(|finding| finding.level == Level::Error) {
             Some(finding) => Err(finding),
             None => Ok(()),
@@ -352,4 +376,16 @@ fn was_proven(seen: &Seen) -> bool {
 fn has_run(seen: &Seen) -> bool {
     let ours = seen.plan.target.as_ref().and_then(|target| target.ours());
     ours.is_some_and(|ours| seen.journal.has_proven(&ours.revision))
+}
+
+/// Whether what is in place was committed when this mark was made, or before.
+fn came_by_rollback(seen: &Seen, bad: &Bad) -> bool {
+    seen.journal.current.as_ref().is_some_and(|commit| bad.since >= commit.since)
+}
+
+/// The revision that was proven last, where somebody else took it out of the target and nobody holds.
+fn last_good_that_is_gone(seen: &Seen) -> Option<String> {
+    let Journal { current, last_good, hold, .. } = &seen.journal;
+    let is_gone = seen.plan.target.as_ref().is_some_and(|target| target.ours().is_none());
+    last_good.as_ref().filter(|_| is_gone && hold.is_none() && current.is_some()).map(|good| good.revision.clone())
 }

@@ -89,13 +89,13 @@ struct Condition {
     status: String,
 }
 
-/// Whether the kubelet of a node reports that it is well. The API turns the condition to Unknown when it does not hear of it.
+/// Whether the kubelet of a node reports, well or not. The API turns the condition to Unknown when it does not hear of it.
 pub async fn has_kubelet(client: &Client, node: &str) -> Result<bool, String> {
     let request = ListParams::default().fields(&format!("metadata.name={node}"));
     let request = kube::core::Request::new("/api/v1/nodes").list(&request).map_err(|error| error.to_string())?;
     let nodes: NodeList = answer(client.request(request)).await?;
     let conditions = nodes.items.into_iter().filter_map(|node| node.status?.conditions).flatten();
-    Ok(conditions.into_iter().any(|condition| condition.kind == "Ready" && condition.status == "True"))
+    Ok(conditions.into_iter().any(|condition| condition.kind == "Ready" && condition.status != "Unknown"))
 }
 
 /// Names of the control-plane nodes.

@@ -146,6 +146,16 @@ pub fn forgive(order: &Order<'_>, world: &World<'_>, revision: &str) -> Result<b
     apply::forgive(&writer, &snapshot.state, revision).map_err(|error| error.finding())
 }
 
+/// Closes files of ours that everybody may read; restarts nothing.
+pub fn tighten(order: &Order<'_>, world: &World<'_>) -> Result<(), Finding> {
+    let root = open_root(order.settings)?;
+    let now = (world.clock)();
+    let lock = take_lock(order, world.door, &root, now, &mut |_| {})?;
+    let (_, plan) = look_once(order, None)?;
+    let writer = Writer { door: world.door, root: &root, lock: &lock, now };
+    apply::tighten(&writer, &plan).map_err(|error| error.finding())
+}
+
 fn take_lock(
     order: &Order<'_>,
     door: &dyn Door,

@@ -11,9 +11,6 @@ use crate::revision::Digest;
 use crate::tick::{self, Event, Order, Outcome, World};
 use crate::verify::{Cause, Failure};
 
-/// In the lock, for others who wait.
-const COMMAND: &str = "run";
-
 impl Agent {
     /// Looks at everything and plans towards what is wanted. Whoever replaces the target may be in the middle of that.
     pub(super) async fn look(&self) -> Result<Seen, Finding> {
@@ -36,7 +33,7 @@ impl Agent {
         self.look_towards(Direction::Judge)
     }
 
-    fn look_towards(&self, direction: Direction) -> Result<Seen, Finding> {
+    pub(super) fn look_towards(&self, direction: Direction) -> Result<Seen, Finding> {
         let (snapshot, plan) = tick::look_once(&self.order(direction, Asker::Agent), self.snapshot.as_ref())?;
         let mut journal = snapshot.state.journal.clone();
         if let Some(now) = &plan.target {
@@ -85,7 +82,7 @@ impl Agent {
     fn order(&self, direction: Direction, asker: Asker) -> Order<'_> {
         let (settings, lock_timeout) = (&self.settings, self.options.lock_timeout);
         let (only, over, while_bad) = (None, None, None);
-        Order { settings, direction, asker, only, over, while_bad, command: COMMAND, lock_timeout, purge: false }
+        Order { settings, direction, asker, only, over, while_bad, command: &self.command, lock_timeout, purge: false }
     }
 
     fn world(&self) -> World<'_> {
@@ -200,7 +197,7 @@ impl Agent {
             if nodes.is_empty() { "none".to_owned() } else { nodes.join(", ") },
             cluster::CONTROL_PLANE_LABELS[0],
         );
-        blocked("NotListed", message, RETRY)
+        blocked("NotListed", message, RETRY * 4)
     }
 
     /// Writes down that what stands was seen to run.
@@ -241,6 +238,51 @@ impl Agent {
         None
     }
 
+    /// What was proven last was taken out by somebody else, and what is wanted now cannot be had: the last good text comes back.
+    pub(super) fn put_back(&mut self, seen: &Seen, good: &str) -> Option<Rest> {
+        if let Some(after) = self.drifts.too_many(self.now()) {
+            let message = "somebody else keeps rewriting the manifest: find out who manages this file";
+            return Some(Rest { standing: Standing::new(Phase::Degraded, "ForeignManager", message), after });
+        }
+        let back = match self.look_towards(Direction::LastGood) {
+            Ok(back) => back,
+            Err(finding) => return Some(Rest { standing: Standing::blocked(&finding), after: RETRY }),
+        };
+        if back.plan.commit().is_none() || back.plan.revision.as_deref() != Some(good) {
+            let message = format!(
+                "somebody else wrote the manifest anew without revision {good}, which cannot come back because the manifest \
+                 itself has changed; the scheduler runs without our edit until the configuration can be applied"
+            );
+            let standing = Standing::new(Phase::Degraded, "LastGoodLost", message);
+            return Some(Rest { standing, after: self.options.resync });
+        }
+        self.say(
+            Some(seen),
+            Standing::new(Phase::Applying, "Drift", "somebody else changed the manifest; ours is put back"),
+        );
+        match self.write(Direction::LastGood, Asker::Agent, None) {
+            Ok(outcome) => {
+                if outcome.receipt.is_some_and(|receipt| receipt.committed) {
+                    self.drifts.note(self.now());
+                    self.counts.drifts += 1;
+                }
+                None
+            }
+            Err(finding) => Some(Rest { standing: Standing::blocked(&finding), after: RETRY }),
+        }
+    }
+
+    /// Files that an older version left for everybody to read are closed, whatever else is to be done.
+    pub(super) fn tighten(&mut self, seen: &Seen) {
+        if seen.plan.exposed.is_empty() {
+            return;
+        }
+        let order = self.order(Direction::Judge, Asker::Agent);
+        if let Err(finding) = tick::tighten(&order, &self.world()) {
+            tracing::warn!("cannot close files that everybody may read: {}", Standing::blocked(&finding).message);
+        }
+    }
+
     /// The original fails as well: the revision is not at fault, and waits until the original runs.
     pub(super) fn forgive(&mut self, seen: &Seen, failure: &Failure) -> Option<Rest> {
         let (revision, text) = (seen.plan.revision.clone()?, text_of(seen)?);
@@ -272,6 +314,7 @@ impl Agent {
             Ok(outcome) if outcome.receipt.is_some() => {
                 self.counts.rollbacks += 1;
                 self.failure = Some(failure);
+                self.came_back = outcome.plan.commit().map(|step| Digest::of_bytes(&step.after));
                 None
             }
             // somebody was faster: whatever stands now is looked at anew

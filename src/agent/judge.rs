@@ -11,6 +11,8 @@ use crate::verify::{Cause, Expectation, Failure, Known, Limits, PodWatch, Sight,
 
 /// How soon the API is asked again that did not answer.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// However long that lasts, it is asked this often.
+const LEAST_OFTEN: Duration = Duration::from_secs(30);
 /// How often the API is asked during a trial, even when the watch is silent.
 const ASK_INTERVAL: Duration = Duration::from_secs(10);
 /// During a trial an answer counts for so long.
@@ -40,15 +42,17 @@ impl Agent {
         if let (Verdict::Proven(_), Some((_, trial))) = (&verdict, &mut self.trial) {
             trial.confirmed();
         }
+        let is_in_vain = !matches!(verdict, Verdict::Wait(..) | Verdict::Proven(_));
+        self.asked_in_vain = if is_in_vain { self.asked_in_vain.saturating_add(1) } else { 0 };
         let mut after = match &verdict {
             Verdict::Wait(_, until) if self.asks() => until.saturating_sub(self.now()).min(ASK_INTERVAL),
             Verdict::Wait(_, until) => until.saturating_sub(self.now()),
             // the watch tells when the API is back, but it may not know that it was away
-            Verdict::Unknown(_) | Verdict::Dead(_) if self.asks() => ASK_AGAIN,
-            _ if subject.is_on_trial() => ASK_INTERVAL,
+            Verdict::Unknown(_) | Verdict::Dead(_) if self.asks() => self.patience(),
+            _ if subject.is_on_trial() => self.patience(),
             _ => self.options.resync,
         };
-        if self.asks_scheduler(seen) && !matches!(verdict, Verdict::Proven(_)) {
+        if self.asks_scheduler(seen) && matches!(verdict, Verdict::Wait(..)) {
             after = after.min(HEALTH_INTERVAL);
         }
         match (phase::judged(&verdict, subject), besides) {
@@ -71,10 +75,19 @@ impl Agent {
         }
     }
 
-    /// Why nothing follows from a pod that is not shown: the kubelet shows nothing at all.
+    /// The longer the API has nothing new to say, the less often it is asked; news of the pod begin anew.
+    fn patience(&self) -> Duration {
+        (ASK_AGAIN * 2_u32.pow(self.asked_in_vain.saturating_sub(1).min(3))).min(LEAST_OFTEN)
+    }
+
+    /// Why nothing follows from what the pod shows: the kubelet does not report, so it is the pod of some time ago. An end is
+    /// an end all the same.
     async fn is_kubelet_silent(&mut self, verdict: &Verdict) -> Option<String> {
-        let is_shown = !matches!(verdict, Verdict::Nudge | Verdict::Failed(Failure { cause: Cause::NotShown, .. }));
-        let (false, Some(ClientHandle(client))) = (is_shown, &self.client) else { return None };
+        let is_news = matches!(verdict, Verdict::Failed(Failure { cause: Cause::Ended, .. }));
+        let (false, Some(ClientHandle(client))) = (is_news, &self.client) else { return None };
+        if !matches!(verdict, Verdict::Proven(_) | Verdict::Failed(_) | Verdict::Nudge) {
+            return None;
+        }
         let why = match cluster::has_kubelet(client, &self.options.node).await {
             Ok(true) => return None,
             Ok(false) => "the kubelet of this node does not report to the API".to_owned(),

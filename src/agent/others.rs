@@ -8,13 +8,13 @@ use super::{Agent, Seen};
 use crate::observe;
 
 /// How the line of an agent begins in the lock's file.
-const AN_AGENT: &str = "schedpatch run,";
+const AN_AGENT: &str = "schedpatch run";
 
 /// What others committed here.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Others {
-    /// The generation that is known: seen first, or committed by this agent
-    known: Option<u64>,
+    /// The highest generation that is known: seen before, or committed by this agent
+    known: u64,
     /// Whether this agent has committed
     has_committed: bool,
     commits: Drifts,
@@ -24,7 +24,8 @@ pub(super) struct Others {
 impl Others {
     /// This agent committed.
     pub fn committed(&mut self, generation: Option<u64>) {
-        (self.known, self.has_committed) = (generation, true);
+        self.known = self.known.max(generation.unwrap_or_default());
+        self.has_committed = true;
     }
 
     /// How long to keep quiet if another agent wrote too often, and who that is.
@@ -34,8 +35,9 @@ impl Others {
 
     /// Another generation is in place. Says whether somebody else must have committed it.
     fn is_foreign(&mut self, generation: Option<u64>) -> bool {
-        let is_foreign = self.has_committed && generation.is_some() && generation != self.known;
-        self.known = generation;
+        let generation = generation.unwrap_or_default();
+        let is_foreign = self.has_committed && generation > self.known;
+        self.known = self.known.max(generation);
         is_foreign
     }
 }
@@ -50,8 +52,8 @@ impl Agent {
         let is_in_journal =
             seen.journal.current.as_ref().map(|commit| commit.generation) == ours.map(|ours| ours.generation);
         let who = match observe::last_writer(&self.settings) {
-            Some(line) if is_in_journal && line.starts_with(AN_AGENT) => line,
-            // a person, by the command line
+            Some(line) if is_in_journal && line.starts_with(AN_AGENT) && !self.is_own_line(&line) => line,
+            // a person, by the command line; or this agent, which took the lock since and had nothing to write
             Some(_) if is_in_journal => return,
             _ => format!("it keeps its state elsewhere than in {}", self.settings.state_dir),
         };
@@ -59,5 +61,9 @@ impl Agent {
         self.others.who = who;
         let now = self.now();
         self.others.commits.note(now);
+    }
+
+    fn is_own_line(&self, line: &str) -> bool {
+        line.starts_with(&format!("schedpatch {},", self.command))
     }
 }

@@ -27,8 +27,11 @@ pub(super) fn noted(plan: &Plan, state: &State, direction: Direction, asker: &As
         (Direction::LastGood, Asker::Person) => hold(&mut journal, "schedpatch restore --to last-good", now),
         (_, Asker::AgentAfterFailure { revision, reason, original }) => {
             // also where somebody else took it out meanwhile: it failed all the same
-            let bad = || Bad { reason: reason.clone(), since: now, original: *original };
-            journal.bad.entry(revision.clone()).or_insert_with(bad);
+            let bad = Bad { reason: reason.clone(), since: now, original: *original };
+            let is_marked = |own: &Bad| own.original.is_none() || own.original == bad.original;
+            if !journal.bad.get(revision).is_some_and(is_marked) {
+                journal.bad.insert(revision.clone(), bad);
+            }
         }
         (Direction::Apply, Asker::Agent) if plan.commit().is_some() => {
             // a mark for another original does not hold any more

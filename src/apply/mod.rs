@@ -124,7 +124,7 @@ pub fn carry_out(
     let state = &snapshot.state;
     let interrupted = state.journal.in_flight.is_some();
     let store = Store::open(writer, !state.is_known || interrupted)?;
-    tidy_up(writer, plan, snapshot, &store)?;
+    tidy_up(writer, plan, snapshot, direction, &store)?;
     let mut journal = journal::noted(plan, state, direction, asker, now);
     let mut on_disk = state.journal.clone();
     store.keep_texts(&journal::unkept(plan, state, &journal), &state.texts)?;
@@ -175,6 +175,11 @@ pub fn prove(writer: &Writer<'_>, plan: &Plan, snapshot: &Snapshot, text: Digest
     Ok(true)
 }
 
+/// Closes files of ours that everybody may read.
+pub fn tighten(writer: &Writer<'_>, plan: &Plan) -> Result<(), ApplyError> {
+    Store::open(writer, false)?.tighten(writer.root, &plan.exposed)
+}
+
 /// Removes the mark of a revision; `false` if there is none.
 pub fn forgive(writer: &Writer<'_>, state: &State, revision: &str) -> Result<bool, ApplyError> {
     let mut journal = state.journal.clone();
@@ -206,13 +211,23 @@ fn collect(store: &Store<'_>, garbage: &Garbage<'_>, told: &mut dyn FnMut(Done<'
 }
 
 /// Puts our own directory in order before anything new is written.
-fn tidy_up(writer: &Writer<'_>, plan: &Plan, snapshot: &Snapshot, store: &Store<'_>) -> Result<(), ApplyError> {
+fn tidy_up(
+    writer: &Writer<'_>,
+    plan: &Plan,
+    snapshot: &Snapshot,
+    direction: Direction,
+    store: &Store<'_>,
+) -> Result<(), ApplyError> {
     let Snapshot { state, facts, .. } = snapshot;
     if state.damaged.is_some() {
         store.set_aside()?;
     }
     store.let_in(writer.root, &state.closed)?;
-    store.tighten(writer.root, &plan.exposed)?;
+    match store.tighten(writer.root, &plan.exposed) {
+        // the way back must not fail for that
+        Err(_) if direction != Direction::Apply => {}
+        tightened => tightened?,
+    }
     store.sweep(writer.root, &state.leftovers)?;
     match plan.target.as_ref().filter(|target| facts.has_leftover(&target.path)) {
         Some(target) => Target::open(writer.root, &target.path)?.sweep(writer.door),

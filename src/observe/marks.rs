@@ -58,7 +58,9 @@ fn paths(settings: &Settings, snapshot: &Snapshot) -> Option<BTreeSet<PathBuf>> 
         // a ConfigMap's files change by its one link
         let link = dir.join("..data");
         paths.insert(dir.clone());
-        if fs::symlink_metadata(&link).is_ok() {
+        if !dir.is_dir() {
+            paths.insert(fs::canonicalize(dir).ok()?);
+        } else if fs::symlink_metadata(&link).is_ok() {
             paths.insert(link);
         } else {
             paths.extend(source.files.keys().map(|name| dir.join(name)));

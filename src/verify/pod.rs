@@ -5,6 +5,7 @@ use kube::ResourceExt as _;
 use super::Expectation;
 use super::api::{ContainerStatus, Pod};
 use super::klog;
+use crate::compose::hide_credentials;
 use crate::edit;
 
 /// So much of a scheduler's last words is kept: the usage text comes first, the reason last.
@@ -83,7 +84,8 @@ fn container(status: &ContainerStatus) -> Container {
 /// The end of a text, in one line: what a program says last is why it ended.
 fn shortened(text: &str) -> String {
     let lines: Vec<String> = text.lines().map(str::trim).filter(|line| !line.is_empty()).map(klog::words).collect();
-    let text = lines.join(" | ");
+    // before it is cut, which may take the scheme from a URL
+    let text = hide_credentials(&lines.join(" | ")).into_owned();
     let cut = text.chars().count().saturating_sub(LAST_WORDS);
     let kept: String = text.chars().skip(cut).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if cut > 0 { format!("…{kept}") } else { kept }

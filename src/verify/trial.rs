@@ -149,6 +149,11 @@ impl Trial {
         (self.asked, self.words, self.last_answer, self.is_confirmed) = (Duration::ZERO, None, None, true);
     }
 
+    /// Whether the container is up, as far as the last answer says.
+    pub fn is_ready(&self) -> bool {
+        self.ready.is_some()
+    }
+
     /// Whether the proof was taken once.
     pub fn is_confirmed(&self) -> bool {
         self.is_confirmed
@@ -268,6 +273,7 @@ impl Trial {
     /// The kubelet of this node does not report, so that nothing was shown says nothing: the time begins anew.
     pub fn without_kubelet(&mut self) {
         (self.asked, self.unnoticed, self.last_answer) = (Duration::ZERO, Duration::ZERO, None);
+        (self.stuck, self.ready) = (None, None);
     }
 
     /// A pull that fails alternates between two reasons, so the time counts over both.

@@ -38,11 +38,18 @@ impl Known {
 
     /// The API counts the versions of its objects. A late event may tell of an older one than an answer before it.
     fn is_older_than(&self, other: &Self) -> bool {
-        let version = |known: &Self| match known {
-            Self::Pod(pod) => pod.metadata.resource_version.as_ref()?.parse::<u64>().ok(),
+        self.version().zip(other.version()).is_some_and(|(own, other)| own < other)
+    }
+
+    fn is_newer_than(&self, other: &Self) -> bool {
+        self.version().zip(other.version()).is_some_and(|(own, other)| own > other)
+    }
+
+    fn version(&self) -> Option<u64> {
+        match self {
+            Self::Pod(pod) => pod.metadata.resource_version.as_ref()?.parse().ok(),
             _ => None,
-        };
-        version(self).zip(version(other)).is_some_and(|(own, other)| own < other)
+        }
     }
 }
 
@@ -104,10 +111,21 @@ impl PodWatch {
             Ok(None) => Known::Absent,
             Err(why) => Known::Away(why),
         };
-        self.sender.send_replace(Latest { known: known.clone(), at: Instant::now() });
-        // whoever asked needs no wake for the answer
-        self.latest.mark_unchanged();
-        known
+        // news that came by the watch meanwhile may be newer than this answer
+        let has_news = self.latest.has_changed().unwrap_or(false);
+        let is_stored = self.sender.send_if_modified(|latest| {
+            let is_older = known.is_older_than(&latest.known) || has_news && !known.is_newer_than(&latest.known);
+            if is_older && latest.known.is_answer() {
+                return false;
+            }
+            *latest = Latest { known: known.clone(), at: Instant::now() };
+            true
+        });
+        if is_stored {
+            // whoever asked needs no wake for the answer
+            self.latest.mark_unchanged();
+        }
+        self.latest.borrow().known.clone()
     }
 }
 

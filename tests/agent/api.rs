@@ -48,6 +48,7 @@ struct State {
     history: Vec<(u64, &'static str, Value)>,
     watches: Vec<Watch>,
     events: Vec<Value>,
+    questions: usize,
     fault: Option<Fault>,
     /// Watches that are opened from now on say nothing
     is_mute: bool,
@@ -106,6 +107,11 @@ impl Api {
     pub fn events(&self) -> Vec<(String, String)> {
         let text = |event: &Value, key: &str| event[key].as_str().unwrap_or_default().to_owned();
         self.state().events.iter().map(|event| (text(event, "reason"), text(event, "note"))).collect()
+    }
+
+    /// How many requests came.
+    pub fn questions(&self) -> usize {
+        self.state().questions
     }
 
     /// What is wrong from now on. What watches had to say meanwhile they say when it is over.
@@ -167,6 +173,7 @@ impl Api {
     async fn answer(&self, request: Request<Body>) -> Result<Answer, io::Error> {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path().to_owned();
+        self.state().questions += 1;
         // an answer that takes its time is given by the API as it is then
         if let Fault::Slow(millis) = self.fault() {
             tokio::time::sleep(Duration::from_millis(millis)).await;

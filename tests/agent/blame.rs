@@ -142,3 +142,79 @@ fn an_unproven_revision_is_judged_although_a_banned_one_is_wanted() {
         assert_eq!((node.phase(), node.revision()), (Phase::RolledBack, good), "{}", node.message());
     });
 }
+
+#[test]
+fn what_others_do_to_the_original_later_does_not_clear_a_revision_that_failed_by_itself() {
+    story(|mut node| async move {
+        node.source(&config("crash."));
+        node.start();
+        node.until(Phase::RolledBack, 300).await;
+        node.write_manifest(&with_typo(MANIFEST));
+        node.pass(900).await;
+        assert_eq!(node.journal().bad.len(), 1, "{}", node.message());
+        node.write_manifest(MANIFEST);
+        node.pass(900).await;
+        assert_eq!((node.phase(), node.revision()), (Phase::RolledBack, None), "{}", node.message());
+    });
+}
+
+#[test]
+fn the_last_good_revision_comes_back_when_the_manifest_is_written_anew_while_another_is_banned() {
+    story(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 60).await;
+        let good = node.revision();
+        node.source(&config("crash."));
+        node.pass(2).await;
+        node.until(Phase::RolledBack, 300).await;
+        // as a restart of rke2-server does
+        node.write_manifest(MANIFEST);
+        node.pass(60).await;
+        assert_eq!((node.phase(), node.revision()), (Phase::RolledBack, good.clone()), "{}", node.message());
+        // the same while the sources are refused
+        node.source("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nnonsense: 1\n");
+        node.pass(2).await;
+        node.write_manifest(MANIFEST);
+        node.pass(60).await;
+        assert_eq!((node.phase(), node.revision()), (Phase::Blocked, good), "{}", node.message());
+        // an upgrade is not undone, and nobody claims that the scheduler runs as before
+        node.write_manifest(&MANIFEST.replace("v1.36.1", "v1.36.3"));
+        node.pass(60).await;
+        assert_eq!(node.report.borrow().standing.reason, "LastGoodLost");
+        node.source(&config("two"));
+        node.until(Phase::Ready, 120).await;
+    });
+}
+
+#[test]
+fn told_to_stop_while_a_proven_revision_fails_on_a_new_original_the_node_schedules() {
+    story(|mut node| async move {
+        node.source(&config("fussy."));
+        node.start();
+        node.until(Phase::Ready, 60).await;
+        let upgraded = MANIFEST.replace("v1.36.1", FUSSY_IMAGE);
+        node.write_manifest(&upgraded);
+        node.pass(18).await;
+        assert!(node.revision().is_some(), "it was put back, and does not run");
+        node.stop().await.expect("it ends");
+        assert_eq!(node.manifest(), upgraded);
+    });
+}
+
+#[test]
+fn an_old_mark_of_another_revision_keeps_no_failing_one_in_place() {
+    story(|mut node| async move {
+        node.source(&config("crash."));
+        node.start();
+        node.until(Phase::RolledBack, 300).await;
+        node.source(&config("fussy."));
+        node.until(Phase::Ready, 60).await;
+        let upgraded = MANIFEST.replace("v1.36.1", FUSSY_IMAGE);
+        node.write_manifest(&upgraded);
+        node.pass(2).await;
+        node.source("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nnonsense: 1\n");
+        node.pass(300).await;
+        assert_eq!(node.manifest(), upgraded, "{}", node.message());
+    });
+}

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use schedpatch::agent::{Agent, Options, Outside, Proof, Rollout, SchedulerAt};
@@ -37,6 +37,13 @@ pub fn config(extender: &str) -> String {
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n\
          - urlPrefix: http://{extender}:8889\n  filterVerb: filter\n  httpTimeout: 2s\n  ignorable: true\n  nodeCacheCapable: true\n"
     )
+}
+
+/// The time of the day, as it is turned.
+fn now() -> Stamp {
+    static BEGIN: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+    let since = Instant::now().into_std().saturating_duration_since(*BEGIN);
+    Stamp::from_unix(1_794_853_868 + since.as_secs())
 }
 
 /// Runs a story on a runtime whose time is turned.
@@ -104,7 +111,7 @@ impl Node {
             resync: Duration::from_mins(10),
             rollout: Rollout::SingleNode,
             lock_timeout: Duration::from_millis(200),
-            clock: || Stamp::from_unix(1_794_853_868),
+            clock: now,
         };
         let (_, report) = watch::channel(Report::pending(Stamp::default()));
         let mut node = Self {
@@ -290,7 +297,7 @@ impl Node {
             lock_timeout: Duration::from_secs(5),
             purge: false,
         };
-        let world = World { door: &HostDoor, clock: &|| Stamp::from_unix(1_794_853_999) };
+        let world = World { door: &HostDoor, clock: &now };
         let outcome = tick::run(&order, &world, &mut |_| {});
         self.ring(&self.manifest_path());
         self.ring(&self.on_host("/var/lib/schedpatch/state.json"));

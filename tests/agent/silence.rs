@@ -215,3 +215,44 @@ fn the_node_says_what_the_agent_says() {
         assert_eq!(annotations["schedpatch.io/revision"].as_str().map(str::to_owned), node.revision());
     });
 }
+
+#[test]
+fn a_kubelet_that_falls_silent_in_the_middle_is_no_evidence_either() {
+    story(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Verifying, 60).await;
+        node.pass(13).await;
+        // the pod is shown, and never again
+        node.kubelet.borrow_mut().is_running = false;
+        node.api.set_node_ready(NAME, false);
+        let revision = node.revision();
+        node.pass(3_000).await;
+        assert_eq!(node.revision(), revision, "{}", node.message());
+        assert!(node.journal().bad.is_empty(), "{:?}", node.journal().bad);
+        assert_ne!(node.phase(), Phase::Ready, "nor is it proof");
+        node.kubelet.borrow_mut().is_running = true;
+        node.api.set_node_ready(NAME, true);
+        node.until(Phase::Ready, 120).await;
+    });
+}
+
+#[test]
+fn a_node_in_trouble_asks_the_api_ever_less_often() {
+    for fault in [Fault::Code(403), Fault::Hang, Fault::None] {
+        story(|mut node| async move {
+            node.kubelet.borrow_mut().has_registry = false;
+            node.write_manifest(&MANIFEST.replace("v1.36.1", crate::kubelet::NEW_IMAGE));
+            node.source(&config("one"));
+            node.start();
+            node.pass(300).await;
+            node.api.set_fault(fault);
+            node.pass(300).await;
+            let before = node.api.questions();
+            node.pass(3_600).await;
+            let asked = node.api.questions() - before;
+            // by the watch, the agent and the reporter
+            assert!(asked <= 700, "{asked} questions in an hour, {fault:?}: {}", node.message());
+        });
+    }
+}

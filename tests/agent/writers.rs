@@ -138,7 +138,7 @@ fn two_agents_with_different_wishes_stop_fighting_and_say_who_the_other_is() {
         }
         let report = node.report.borrow().clone();
         assert_eq!((report.standing.phase, report.standing.reason.as_str()), (Phase::Degraded, "AnotherSchedpatch"));
-        assert!(report.standing.message.contains("schedpatch run, process"), "{}", report.standing.message);
+        assert!(report.standing.message.contains("(schedpatch run, process "), "{}", report.standing.message);
         assert!(node.journal().generation <= generation + 8, "generation {}", node.journal().generation);
     });
 }

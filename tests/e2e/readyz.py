@@ -51,8 +51,15 @@ def mark_of_scheduler(pid, words):
 
 
 def mark_of_sources(pid, words):
-    marks = [mark_in(file) for file in glob.glob(f"/proc/{pid}/root{flag(words, '--source')}/*.yaml")]
+    source = flag(words, "--source") or variable(pid, "SCHEDPATCH_SOURCE")
+    marks = [mark_in(file) for file in glob.glob(f"/proc/{pid}/root{source}/*.yaml")]
     return max(marks, default=0)
+
+
+def variable(pid, name):
+    with open(f"/proc/{pid}/environ") as text:
+        variables = dict(line.partition("=")[::2] for line in text.read().split("\0"))
+    return variables.get(name)
 
 
 def mark_in(file):

@@ -12,6 +12,10 @@
   (printf "--listen=%s:%v" $address .Values.listen.port)
   (printf "--log-format=%s" .Values.log.format)
   (printf "--log-level=%s" .Values.log.level) -}}
+{{- range .Values.extraArgs }}
+{{- $flag := regexFind "^--(source|accept|scheduler-[a-z-]+)" . }}
+{{- if $flag }}{{ fail (printf "extraArgs: %s would replace what the chart itself says with it; use the values sources, accept and scheduler" $flag) }}{{ end }}
+{{- end -}}
 {{- concat $args .Values.extraArgs | toYaml -}}
 {{- end -}}
 
