@@ -14,9 +14,14 @@ use crate::model::{Meta, Node, Pod};
 
 /// The API server ends a watch after this time, and we begin the next one where it ended.
 const WATCH_SECONDS: u32 = 290;
+/// So long the API server may take to open a watch.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// A watch brings a bookmark every minute; one that is silent for longer may be dead.
+const MAX_SILENCE: Duration = Duration::from_secs(100);
 /// First and longest pause after a failure.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
-/// So long only lists are used where watching was not allowed; then it is tried again.
+/// So long at most only lists are used where watching was not allowed; then it is tried again. It begins with one delay:
+/// an API server that has just started refuses everything for a moment.
 const POLL_FOR: Duration = Duration::from_mins(5);
 
 /// What happened to the objects.
@@ -106,6 +111,7 @@ enum End {
 pub async fn follow<T: Watched>(api: Api, query: Query, delay: Duration, sink: Sender<Change<T>>) {
     let mut pause = PAUSES[0];
     let mut poll_until = None;
+    let mut poll_for = delay;
     loop {
         let (objects, mut version) = match api.list::<T>(query.path, &query.list()).await {
             Ok(listed) => listed,
@@ -130,6 +136,7 @@ pub async fn follow<T: Watched>(api: Api, query: Query, delay: Duration, sink: S
         loop {
             match watch(&api, &query, version.clone(), &sink).await {
                 End::At(reached) => {
+                    poll_for = delay;
                     version = reached;
                     pause = PAUSES[0];
                 }
@@ -152,7 +159,8 @@ pub async fn follow<T: Watched>(api: Api, query: Query, delay: Duration, sink: S
                         "not allowed to watch: listing every {} s instead",
                         delay.as_secs_f32()
                     );
-                    poll_until = Some(Instant::now() + POLL_FOR);
+                    poll_until = Some(Instant::now() + poll_for);
+                    poll_for = (poll_for * 2).min(POLL_FOR);
                     tokio::time::sleep(delay).await;
                     break;
                 }
@@ -167,16 +175,23 @@ async fn watch<T: Watched>(api: &Api, query: &Query, mut version: String, sink: 
         Ok(request) => request,
         Err(error) => return End::Failed(version, ApiError::Silent(error.to_string())),
     };
-    let events = match api.client().request_events::<T>(request).await.map_err(ApiError::from) {
-        Ok(events) => events,
-        Err(error) => return ended(version, error),
+    let opening = tokio::time::timeout(OPEN_TIMEOUT, api.client().request_events::<T>(request));
+    let events = match opening.await {
+        Ok(Ok(events)) => events,
+        Ok(Err(error)) => return ended(version, ApiError::from(error)),
+        Err(_) => return End::Failed(version, ApiError::Silent(format!("none in {} s", OPEN_TIMEOUT.as_secs()))),
     };
     if sink.send(Change::Found).await.is_err() {
         return End::Closed;
     }
     let mut events = std::pin::pin!(events);
     loop {
-        let (change, reached) = match events.try_next().await.map_err(ApiError::from) {
+        let next = match tokio::time::timeout(MAX_SILENCE, events.try_next()).await {
+            Ok(next) => next.map_err(ApiError::from),
+            // opened anew it either speaks or fails
+            Err(_) => return End::At(version),
+        };
+        let (change, reached) = match next {
             Ok(None) => return End::At(version),
             Ok(Some(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
                 let reached = object.meta().resource_version.clone();

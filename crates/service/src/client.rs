@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kube::config::{
-    AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedAuthInfo, NamedCluster, NamedContext,
+    AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedAuthInfo, NamedCluster,
+    NamedContext,
 };
 use kube::{Client, Config};
 
@@ -13,8 +14,6 @@ use kube::{Client, Config};
 pub const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// An API server that does not take a connection in this time counts as away.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A watch brings a bookmark every minute; a connection that is silent for longer is dead.
-const READ_TIMEOUT: Duration = Duration::from_secs(100);
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +46,9 @@ pub struct Access {
 pub async fn config(access: &Access) -> Result<Config, ConnectError> {
     let mut config = match &access.kubeconfig {
         Some(paths) if !paths.is_empty() => from_kubeconfig(paths).await?,
-        _ if access.service_account_dir.join("token").exists() => from_service_account(&access.service_account_dir).await?,
+        _ if access.service_account_dir.join("token").exists() => {
+            from_service_account(&access.service_account_dir).await?
+        }
         _ => {
             let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".kube/config"));
             let file = home.filter(|file| file.exists());
@@ -56,7 +57,8 @@ pub async fn config(access: &Access) -> Result<Config, ConnectError> {
         }
     };
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    config.read_timeout = Some(READ_TIMEOUT);
+    // callers decide how long they wait for an answer
+    config.read_timeout = None;
     // callers decide what is repeated, and when
     config.default_retry = false;
     Ok(config)

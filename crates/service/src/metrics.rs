@@ -45,7 +45,8 @@ mod tests {
         text.family("a_total", "counter", "How many");
         text.sample("a_total", &[("x", "1\"2\\3\n"), ("y", "")], 1.0);
         text.sample("b", &[], 0.5);
-        let expected = "# HELP a_total How many\n# TYPE a_total counter\na_total{x=\"1\\\"2\\\\3\\n\",y=\"\"} 1.0\nb 0.5\n";
+        let expected =
+            "# HELP a_total How many\n# TYPE a_total counter\na_total{x=\"1\\\"2\\\\3\\n\",y=\"\"} 1.0\nb 0.5\n";
         assert_eq!(text.finish(), expected);
     }
 }

@@ -66,8 +66,8 @@ pub struct State {
     pub may_watch: bool,
     /// When a label of a node went away
     pub unlabelled: BTreeMap<(String, String), Instant>,
-    /// UIDs of pods whose binding was answered with success
-    pub bound: BTreeMap<String, String>,
+    /// Replicas and UIDs of pods whose binding was answered with success
+    pub bound: BTreeMap<(usize, String), String>,
     pub violations: Vec<String>,
     pub requests: BTreeMap<String, u64>,
     pub events: Vec<Value>,
@@ -85,12 +85,13 @@ impl Api {
         self.0.lock().expect("nobody panics with it")
     }
 
-    pub fn client(&self) -> Client {
+    /// The client of one of several replicas.
+    pub fn client(&self, replica: usize) -> Client {
         let api = self.clone();
         Client::new(
             tower::service_fn(move |request: Request<Body>| {
                 let api = api.clone();
-                async move { api.answer(request).await }
+                async move { api.answer(replica, request).await }
             }),
             "default",
         )
@@ -134,7 +135,7 @@ impl Api {
         self.state().objects.get(kind).map(|objects| objects.keys().cloned().collect()).unwrap_or_default()
     }
 
-    async fn answer(&self, request: Request<Body>) -> Result<Answer, io::Error> {
+    async fn answer(&self, replica: usize, request: Request<Body>) -> Result<Answer, io::Error> {
         let (parts, body) = request.into_parts();
         if let Fault::Slow(millis) = self.fault() {
             tokio::time::sleep(Duration::from_millis(millis)).await;
@@ -157,7 +158,7 @@ impl Api {
                 self.list_or_watch(kind, &query)
             }
             (Method::POST, ["api", "v1", "namespaces", namespace, "pods", name, "binding"]) => {
-                let answer = self.state().bind(&format!("{namespace}/{name}"), &object);
+                let answer = self.state().bind(replica, &format!("{namespace}/{name}"), &object);
                 if self.fault() == Fault::LoseAnswers {
                     return Err(io::Error::from(io::ErrorKind::ConnectionReset));
                 }
@@ -229,7 +230,9 @@ impl State {
     }
 
     fn note_labels(&mut self, node: &str, old: Option<&Value>, new: Option<&Value>) {
-        let labels = |node: Option<&Value>| node.and_then(|node| node["metadata"]["labels"].as_object().cloned()).unwrap_or_default();
+        let labels = |node: Option<&Value>| {
+            node.and_then(|node| node["metadata"]["labels"].as_object().cloned()).unwrap_or_default()
+        };
         let (old, new) = (labels(old), labels(new));
         for key in old.keys().filter(|key| !new.contains_key(*key)) {
             self.unlabelled.insert((node.to_owned(), key.clone()), Instant::now());
@@ -243,22 +246,31 @@ impl State {
     fn judge(&mut self, pod: &str, node: &str, what: &str) {
         let (namespace, name) = pod.split_once('/').expect("a full name");
         let forms = [format!("rf.scheduler.test.{namespace}/{name}"), format!("rf.scheduler.test/{name}")];
-        let labels = self.objects.get("nodes").and_then(|nodes| nodes.get(node)).map(|node| node["metadata"]["labels"].clone());
+        let labels =
+            self.objects.get("nodes").and_then(|nodes| nodes.get(node)).map(|node| node["metadata"]["labels"].clone());
         let is_labelled = labels.is_some_and(|labels| forms.iter().any(|form| labels.get(form).is_some()));
         let gone = forms.iter().filter_map(|form| self.unlabelled.get(&(node.to_owned(), form.clone()))).max();
         match gone {
             _ if is_labelled => {}
             Some(gone) if gone.elapsed() <= Duration::from_secs(1) => {}
-            Some(gone) => self.violations.push(format!("{what} {pod} to {node}, whose label went {:?} ago", gone.elapsed())),
+            Some(gone) => {
+                self.violations.push(format!("{what} {pod} to {node}, whose label went {:?} ago", gone.elapsed()))
+            }
             None => self.violations.push(format!("{what} {pod} to {node}, which was never labelled")),
         }
     }
 
-    fn bind(&mut self, pod: &str, binding: &Value) -> Answer {
-        let Some(there) = self.objects.get("pods").and_then(|pods| pods.get(pod)).cloned() else { return failure(404, "no such pod") };
-        let (uid, node) = (there["metadata"]["uid"].as_str().unwrap_or_default().to_owned(), binding["target"]["name"].as_str().unwrap_or_default().to_owned());
-        if let Some(bound) = self.bound.get(&uid) {
-            self.violations.push(format!("asked again to bind {pod} to {node}, though its binding to {bound} was answered"));
+    fn bind(&mut self, replica: usize, pod: &str, binding: &Value) -> Answer {
+        let Some(there) = self.objects.get("pods").and_then(|pods| pods.get(pod)).cloned() else {
+            return failure(404, "no such pod");
+        };
+        let (uid, node) = (
+            there["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
+            binding["target"]["name"].as_str().unwrap_or_default().to_owned(),
+        );
+        if let Some(bound) = self.bound.get(&(replica, uid.clone())) {
+            self.violations
+                .push(format!("asked again to bind {pod} to {node}, though its binding to {bound} was answered"));
         }
         let is_same = binding["metadata"]["uid"] == uid.as_str();
         let is_free = there["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
@@ -271,7 +283,7 @@ impl State {
         }
         self.judge(pod, &node, "bound");
         if self.fault != Some(Fault::LoseAnswers) {
-            self.bound.insert(uid, node.clone());
+            self.bound.insert((replica, uid), node.clone());
         }
         self.change("pods", pod, |pod| {
             let mut pod = pod?;
@@ -283,9 +295,13 @@ impl State {
 
     /// Applies a patch of gate mode, as far as the laws depend on it.
     fn lift(&mut self, pod: &str, patch: &Value) -> Answer {
-        let Some(there) = self.objects.get("pods").and_then(|pods| pods.get(pod)).cloned() else { return failure(404, "no such pod") };
+        let Some(there) = self.objects.get("pods").and_then(|pods| pods.get(pod)).cloned() else {
+            return failure(404, "no such pod");
+        };
         let operations = patch.as_array().cloned().unwrap_or_default();
-        let value = |path: &str| operations.iter().find(|operation| operation["path"] == path).map(|operation| operation["value"].clone());
+        let value = |path: &str| {
+            operations.iter().find(|operation| operation["path"] == path).map(|operation| operation["value"].clone())
+        };
         let is_same = value("/metadata/uid").as_ref() == Some(&there["metadata"]["uid"])
             && value("/metadata/resourceVersion").as_ref() == Some(&there["metadata"]["resourceVersion"]);
         if !is_same {
@@ -293,7 +309,8 @@ impl State {
         }
         let affinity = value("/spec/affinity").unwrap_or_default();
         let required = &affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-        let node = required["nodeSelectorTerms"][0]["matchFields"][0]["values"][0].as_str().unwrap_or_default().to_owned();
+        let node =
+            required["nodeSelectorTerms"][0]["matchFields"][0]["values"][0].as_str().unwrap_or_default().to_owned();
         self.judge(pod, &node, "sent");
         self.change("pods", pod, |pod| {
             let mut pod = pod?;
@@ -314,7 +331,9 @@ impl State {
                     continue;
                 }
                 watch.seen = version.number;
-                let is_selected = |object: &Option<Value>| object.as_ref().is_some_and(|object| selects(object, &watch.fields, &watch.labels));
+                let is_selected = |object: &Option<Value>| {
+                    object.as_ref().is_some_and(|object| selects(object, &watch.fields, &watch.labels))
+                };
                 let (kind, object) = match (is_selected(&version.old), is_selected(&version.new)) {
                     (false, true) => ("ADDED", &version.new),
                     (true, true) => ("MODIFIED", &version.new),
@@ -362,7 +381,9 @@ fn shape(path: &[&str]) -> String {
 }
 
 fn stream(receiver: UnboundedReceiver<Chunk>) -> impl futures_util::Stream<Item = Chunk> {
-    futures_util::stream::unfold(receiver, |mut receiver| async { receiver.recv().await.map(|chunk| (chunk, receiver)) })
+    futures_util::stream::unfold(receiver, |mut receiver| async {
+        receiver.recv().await.map(|chunk| (chunk, receiver))
+    })
 }
 
 fn pairs(query: &str) -> BTreeMap<String, String> {
