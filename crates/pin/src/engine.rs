@@ -212,14 +212,12 @@ impl Engine {
             _ => Ok(()),
         };
         self.readiness.send_if_modified(|readiness| {
-            // after a list was lost only a list, or a watch that goes on from it, makes it known again
-            let is_first = readiness.get(source).is_some_and(Result::is_err);
-            if let Err(why) = &known
-                && !is_first
-            {
-                tracing::warn!("{why}");
+            let is_news = readiness.get(source) != Some(&known);
+            if is_news && let Err(why) = &known {
+                tracing::warn!("{why}; trying again");
             }
-            readiness.insert(source, known.clone()) != Some(known.clone())
+            readiness.insert(source, known);
+            is_news
         });
     }
 

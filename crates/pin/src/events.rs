@@ -66,9 +66,11 @@ impl Event {
 
     fn object(&self, controller: &str, instance: &str, now: Timestamp) -> Value {
         let name = self.regarding["name"].as_str().unwrap_or_default();
+        // the API server adds to this, and lets it end in a dash, but not in a dot
+        let prefix = format!("{}-", name.chars().take(200).collect::<String>().trim_end_matches(['.', '-']));
         let note: String = self.note.chars().take(MAX_NOTE).collect();
         json!({ "apiVersion": "events.k8s.io/v1", "kind": "Event",
-            "metadata": { "generateName": format!("{}.", name.chars().take(200).collect::<String>()), "namespace": self.namespace },
+            "metadata": { "generateName": prefix, "namespace": self.namespace },
             "eventTime": format!("{now:.6}"), "reportingController": controller, "reportingInstance": instance,
             "action": "Pinning", "reason": self.reason, "type": self.kind, "note": note, "regarding": self.regarding })
     }
@@ -118,7 +120,28 @@ async fn write(api: Api, controller: String, instance: String, mut events: Recei
             );
             is_forbidden = true;
         } else {
-            tracing::debug!(reason = event.reason, "cannot write an event: {error}");
+            tracing::warn!(reason = event.reason, "cannot write an event: {error}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reason::Reason;
+
+    #[test]
+    fn a_wait_for_a_node_is_told_on_the_pod_and_on_the_node_under_names_that_the_api_takes() {
+        let pod = json!({ "metadata": { "name": "web-0", "namespace": "db", "uid": "u" } });
+        let pod: Pod = serde_json::from_value(pod).expect("a pod");
+        let events = Event::waiting(&pod, &Wait(vec![(Some("n1.example.com".to_owned()), Reason::NodeCordoned)]));
+        let objects: Vec<Value> = events.iter().map(|event| event.object("c", "i", Timestamp::UNIX_EPOCH)).collect();
+        let text = |object: &Value, pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let names: Vec<_> = objects.iter().filter_map(|object| text(object, "/metadata/generateName")).collect();
+        assert_eq!(names, ["web-0-", "n1.example.com-"]);
+        let spaces: Vec<_> = objects.iter().filter_map(|object| text(object, "/metadata/namespace")).collect();
+        assert_eq!(spaces, ["db", "default"]);
+        assert_eq!(text(&objects[0], "/eventTime").as_deref(), Some("1970-01-01T00:00:00.000000Z"));
+        assert!(objects.iter().all(|object| object["reason"] == "NodeCordoned"));
     }
 }

@@ -116,11 +116,9 @@ pub async fn follow<T: Watched>(api: Api, query: Query, delay: Duration, sink: S
         let (objects, mut version) = match api.list::<T>(query.path, &query.list()).await {
             Ok(listed) => listed,
             Err(error) => {
-                if sink.send(Change::Lost(format!("cannot list {}: {error}", query.path))).await.is_err() {
+                if lost(&sink, format!("cannot list {}: {error}", query.path), &mut pause).await.is_err() {
                     return;
                 }
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(PAUSES[1]);
                 continue;
             }
         };
@@ -145,12 +143,10 @@ pub async fn follow<T: Watched>(api: Api, query: Query, delay: Duration, sink: S
                         pause = PAUSES[0];
                     }
                     version = reached;
-                    let lost = Change::Lost(format!("cannot watch {}: {error}", query.path));
-                    if sink.send(lost).await.is_err() {
+                    let why = format!("cannot watch {}: {error}", query.path);
+                    if lost(&sink, why, &mut pause).await.is_err() {
                         return;
                     }
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(PAUSES[1]);
                 }
                 End::Expired => break,
                 End::Forbidden => {
@@ -168,6 +164,14 @@ pub async fn follow<T: Watched>(api: Api, query: Query, delay: Duration, sink: S
             }
         }
     }
+}
+
+/// Says that nothing is known, and pauses.
+async fn lost<T>(sink: &Sender<Change<T>>, why: String, pause: &mut Duration) -> Result<(), ()> {
+    sink.send(Change::Lost(why)).await.map_err(drop)?;
+    tokio::time::sleep(*pause).await;
+    *pause = (*pause * 2).min(PAUSES[1]);
+    Ok(())
 }
 
 async fn watch<T: Watched>(api: &Api, query: &Query, mut version: String, sink: &Sender<Change<T>>) -> End {

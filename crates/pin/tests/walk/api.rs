@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
+use crate::select::selects;
+
 /// What is wrong with the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -254,7 +256,7 @@ impl State {
             _ if is_labelled => {}
             Some(gone) if gone.elapsed() <= Duration::from_secs(1) => {}
             Some(gone) => {
-                self.violations.push(format!("{what} {pod} to {node}, whose label went {:?} ago", gone.elapsed()))
+                self.violations.push(format!("{what} {pod} to {node}, whose label went {:?} ago", gone.elapsed()));
             }
             None => self.violations.push(format!("{what} {pod} to {node}, which was never labelled")),
         }
@@ -355,20 +357,6 @@ impl State {
             let _ = watch.sender.send(Err(io::Error::from(io::ErrorKind::ConnectionReset)));
         }
     }
-}
-
-fn selects(object: &Value, fields: &str, labels: &str) -> bool {
-    let field = |pair: &str| {
-        let (key, value) = pair.split_once('=').expect("key=value");
-        let pointer = format!("/{}", key.replace('.', "/"));
-        object.pointer(&pointer).and_then(Value::as_str).unwrap_or_default() == value
-    };
-    let label = |pair: &str| {
-        let (key, value) = pair.split_once('=').expect("key=value");
-        object["metadata"]["labels"][key] == value
-    };
-    let all = |text: &str, holds: &dyn Fn(&str) -> bool| text.split(',').filter(|pair| !pair.is_empty()).all(holds);
-    all(fields, &field) && all(labels, &label)
 }
 
 /// A path without names.

@@ -3,6 +3,7 @@
 
 mod api;
 mod cases;
+mod select;
 mod world;
 
 use std::time::Duration;
