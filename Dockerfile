@@ -16,8 +16,25 @@ COPY tests/*.rs tests/
 COPY tests/e2e tests/e2e
 COPY examples examples
 COPY src src
+COPY crates crates
 # touched, because the cache may be younger than sources that were never built
-RUN --mount=type=cache,id=schedpatch-target,target=/src/target touch src/*.rs && hack/static /schedpatch
+RUN --mount=type=cache,id=schedpatch-target,target=/src/target touch src/*.rs crates/*/src/*.rs && hack/static /schedpatch
+
+# docker build --target pin: the image of schedpatch-pin
+FROM build AS build-pin
+RUN --mount=type=cache,id=schedpatch-target,target=/src/target hack/static /schedpatch-pin schedpatch-pin
+
+FROM ${BASE_IMAGE} AS pin
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="schedpatch-pin" \
+      org.opencontainers.image.description="Keeps pods on the nodes that hold their data: pins by labels on nodes, bound directly or through a scheduling gate" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+COPY --from=build-pin /schedpatch-pin /schedpatch-pin
+USER 65532
+ENTRYPOINT ["/schedpatch-pin"]
 
 FROM ${BASE_IMAGE}
 ARG VERSION=0.1.0

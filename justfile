@@ -54,6 +54,19 @@ e2e-matrix *args: (e2e-judge "v1.36.4 v1.30.4")
 e2e-agent *args:
     hack/e2e --suite agent {{ args }}
 
+# schedpatch-pin on a real cluster of two nodes: the walk-throughs, both modes, replicas, faults (6 minutes; needs root)
+e2e-pin *args:
+    hack/pin-e2e {{ args }}
+
+# schedpatch-pin against its goals on a real control plane (needs root)
+pin-bench *args:
+    hack/pin-bench {{ args }}
+
+# schedpatch-pin against an API that fails at random (one walk: just pin-walk 0 SEED)
+pin-walk steps="100000" seed="18":
+    SCHEDPATCH_PIN_WALK_STEPS={{ steps }} SCHEDPATCH_PIN_WALK_SEED={{ seed }} \
+        cargo test --locked --package schedpatch-pin --test walk walk -- --nocapture
+
 # the test bed checks itself: each component killed and broken, nothing left behind (6 minutes; needs root)
 testbed *words:
     hack/testbed/selftest {{ words }}

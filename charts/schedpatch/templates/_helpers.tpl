@@ -51,12 +51,18 @@ subjects:
 {{- end -}}
 
 {{- define "schedpatch.image" -}}
-{{- $name := .Values.image.repository -}}
-{{- with .Values.image.registry }}{{ $name = printf "%s/%s" . $name }}{{ end -}}
-{{- if .Values.image.digest -}}
-{{- printf "%s@%s" $name .Values.image.digest -}}
+{{- include "schedpatch.imageName" (list .Values.image .Chart.AppVersion) -}}
+{{- end -}}
+
+{{/* An image by its values and the version of the chart. */}}
+{{- define "schedpatch.imageName" -}}
+{{- $image := index . 0 -}}
+{{- $name := $image.repository -}}
+{{- with $image.registry }}{{ $name = printf "%s/%s" . $name }}{{ end -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $name $image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" $name (default .Chart.AppVersion .Values.image.tag) -}}
+{{- printf "%s:%s" $name (default (index . 1) $image.tag) -}}
 {{- end -}}
 {{- end -}}
 

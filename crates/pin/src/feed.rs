@@ -1,0 +1,228 @@
+//! Keeps up with a kind of object: by a list and a watch, or by lists alone where watching is not allowed.
+
+use std::time::Duration;
+
+use futures_util::TryStreamExt as _;
+use kube::core::params::{ListParams, WatchParams};
+use kube::core::{Request, WatchEvent};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc::Sender;
+use tokio::time::Instant;
+
+use crate::api::{Api, ApiError};
+use crate::model::{Meta, Node, Pod};
+
+/// The API server ends a watch after this time, and we begin the next one where it ended.
+const WATCH_SECONDS: u32 = 290;
+/// So long the API server may take to open a watch.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// A watch brings a bookmark every minute; one that is silent for longer may be dead.
+const MAX_SILENCE: Duration = Duration::from_secs(100);
+/// First and longest pause after a failure.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
+/// So long at most only lists are used where watching was not allowed; then it is tried again. It begins with one delay:
+/// an API server that has just started refuses everything for a moment.
+const POLL_FOR: Duration = Duration::from_mins(5);
+
+/// What happened to the objects.
+#[derive(Clone, Debug)]
+pub enum Change<T> {
+    /// These are all
+    Reset(Vec<T>),
+    /// New or changed
+    Set(T),
+    /// Gone, or no longer among those asked for
+    Gone(T),
+    /// Nothing is known for now, and why
+    Lost(String),
+    /// Known again
+    Found,
+}
+
+/// An object that is watched.
+pub trait Watched: DeserializeOwned + Clone + Send + 'static {
+    /// Its metadata.
+    fn meta(&self) -> &Meta;
+}
+
+impl Watched for Pod {
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+impl Watched for Node {
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+/// Which objects.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// Path of the list
+    pub path: &'static str,
+    /// Field selector
+    pub fields: String,
+    /// Label selector
+    pub labels: String,
+}
+
+impl Query {
+    /// As parameters of a list.
+    pub fn list(&self) -> ListParams {
+        let mut params = ListParams::default();
+        if !self.fields.is_empty() {
+            params = params.fields(&self.fields);
+        }
+        if !self.labels.is_empty() {
+            params = params.labels(&self.labels);
+        }
+        params
+    }
+
+    fn watch(&self) -> WatchParams {
+        let mut params = WatchParams::default().timeout(WATCH_SECONDS);
+        if !self.fields.is_empty() {
+            params = params.fields(&self.fields);
+        }
+        if !self.labels.is_empty() {
+            params = params.labels(&self.labels);
+        }
+        params
+    }
+}
+
+/// How a watch ended.
+enum End {
+    /// In good order, at this version
+    At(String),
+    /// With an error, at this version
+    Failed(String, ApiError),
+    /// The version is too old to go on from
+    Expired,
+    /// We may not watch
+    Forbidden,
+    /// Nobody listens any more
+    Closed,
+}
+
+/// Sends changes until the receiver is gone. Where watching is forbidden it lists every `delay`.
+pub async fn follow<T: Watched>(api: Api, query: Query, delay: Duration, sink: Sender<Change<T>>) {
+    let mut pause = PAUSES[0];
+    let mut poll_until = None;
+    let mut poll_for = delay;
+    loop {
+        let (objects, mut version) = match api.list::<T>(query.path, &query.list()).await {
+            Ok(listed) => listed,
+            Err(error) => {
+                if lost(&sink, format!("cannot list {}: {error}", query.path), &mut pause).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+        };
+        pause = PAUSES[0];
+        if sink.send(Change::Reset(objects)).await.is_err() {
+            return;
+        }
+        if poll_until.is_some_and(|until| Instant::now() < until) {
+            tokio::time::sleep(delay).await;
+            continue;
+        }
+        poll_until = None;
+        loop {
+            match watch(&api, &query, version.clone(), &sink).await {
+                End::At(reached) => {
+                    poll_for = delay;
+                    version = reached;
+                    pause = PAUSES[0];
+                }
+                End::Failed(reached, error) => {
+                    if reached != version {
+                        pause = PAUSES[0];
+                    }
+                    version = reached;
+                    let why = format!("cannot watch {}: {error}", query.path);
+                    if lost(&sink, why, &mut pause).await.is_err() {
+                        return;
+                    }
+                }
+                End::Expired => break,
+                End::Forbidden => {
+                    tracing::info!(
+                        path = query.path,
+                        "not allowed to watch: listing every {} s instead",
+                        delay.as_secs_f32()
+                    );
+                    poll_until = Some(Instant::now() + poll_for);
+                    poll_for = (poll_for * 2).min(POLL_FOR);
+                    tokio::time::sleep(delay).await;
+                    break;
+                }
+                End::Closed => return,
+            }
+        }
+    }
+}
+
+/// Says that nothing is known, and pauses.
+async fn lost<T>(sink: &Sender<Change<T>>, why: String, pause: &mut Duration) -> Result<(), ()> {
+    sink.send(Change::Lost(why)).await.map_err(drop)?;
+    tokio::time::sleep(*pause).await;
+    *pause = (*pause * 2).min(PAUSES[1]);
+    Ok(())
+}
+
+async fn watch<T: Watched>(api: &Api, query: &Query, mut version: String, sink: &Sender<Change<T>>) -> End {
+    let request = match Request::new(query.path).watch(&query.watch(), &version) {
+        Ok(request) => request,
+        Err(error) => return End::Failed(version, ApiError::Silent(error.to_string())),
+    };
+    let opening = tokio::time::timeout(OPEN_TIMEOUT, api.client().request_events::<T>(request));
+    let events = match opening.await {
+        Ok(Ok(events)) => events,
+        Ok(Err(error)) => return ended(version, ApiError::from(error)),
+        Err(_) => return End::Failed(version, ApiError::Silent(format!("none in {} s", OPEN_TIMEOUT.as_secs()))),
+    };
+    if sink.send(Change::Found).await.is_err() {
+        return End::Closed;
+    }
+    let mut events = std::pin::pin!(events);
+    loop {
+        let next = match tokio::time::timeout(MAX_SILENCE, events.try_next()).await {
+            Ok(next) => next.map_err(ApiError::from),
+            // opened anew it either speaks or fails
+            Err(_) => return End::At(version),
+        };
+        let (change, reached) = match next {
+            Ok(None) => return End::At(version),
+            Ok(Some(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
+                let reached = object.meta().resource_version.clone();
+                (Change::Set(object), reached)
+            }
+            Ok(Some(WatchEvent::Deleted(object))) => {
+                let reached = object.meta().resource_version.clone();
+                (Change::Gone(object), reached)
+            }
+            Ok(Some(WatchEvent::Bookmark(bookmark))) => {
+                version = bookmark.metadata.resource_version;
+                continue;
+            }
+            Ok(Some(WatchEvent::Error(status))) => return ended(version, ApiError::from(kube::Error::Api(status))),
+            Err(error) => return ended(version, error),
+        };
+        version = reached;
+        if sink.send(change).await.is_err() {
+            return End::Closed;
+        }
+    }
+}
+
+fn ended(version: String, error: ApiError) -> End {
+    match error.code() {
+        403 | 405 => End::Forbidden,
+        410 => End::Expired,
+        _ => End::Failed(version, error),
+    }
+}

@@ -1,0 +1,29 @@
+//! The log: one line for each change, on standard error, as text or JSON.
+
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// Form of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people
+    Text,
+    /// One object a line
+    Json,
+}
+
+/// Starts the log. Lines of libraries appear only from debug on, and then only warnings.
+pub fn start(target: &'static str, level: LevelFilter, format: Format) {
+    let others = if level >= LevelFilter::DEBUG { LevelFilter::WARN } else { LevelFilter::OFF };
+    let own = Targets::new().with_default(others).with_target(target, level);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false).with_ansi(false);
+    let log = tracing_subscriber::registry().with(own);
+    // only a second log in the same process makes this fail, and that is no reason to stop
+    let _ = match format {
+        Format::Text => log.with(lines).try_init(),
+        Format::Json => log.with(lines.json().flatten_event(true)).try_init(),
+    };
+}
+
+pub use tracing_subscriber::filter::LevelFilter as Level;
