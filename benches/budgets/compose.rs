@@ -14,6 +14,8 @@ const COUNTS: [usize; 4] = [10, GOAL_COUNT, 100, 200];
 /// What so many sources of 20 KB may take.
 const GOAL_COUNT: usize = 50;
 const GOAL: Duration = Duration::from_millis(50);
+/// Machines differ: what takes this many times longer is a defect wherever it runs.
+const SLOW_MACHINE: u32 = 2;
 /// How much more a source may cost among 200 than among 50, in percent: quadratic growth would be 400, and time on a
 /// shared machine is no better ruler than this.
 const GROWTH: u128 = 200;
@@ -62,8 +64,10 @@ pub fn table() {
     let (few, many) = (times[1].as_nanos() / 50, times[3].as_nanos() / 200);
     let is_linear = many * 100 <= few * GROWTH;
     assert!(is_linear, "not linear: {few} and {many} ns per source");
-    assert!(times[1] < GOAL, "{GOAL_COUNT} sources take {:?}, and may take {GOAL:?}", times[1]);
-    println!("linear, and {GOAL_COUNT} sources within {GOAL:?}");
+    let time = times[1];
+    assert!(time < GOAL * SLOW_MACHINE, "{GOAL_COUNT} sources take {time:?}, more than {SLOW_MACHINE} times {GOAL:?}");
+    let word = if time < GOAL { "within" } else { "NOT within" };
+    println!("linear; {GOAL_COUNT} sources take {time:?}, {word} the goal of {GOAL:?}");
 }
 
 fn measure(sources: &[Source]) -> Duration {
