@@ -4,9 +4,8 @@
 //! It reads and writes files itself, which may take long: whoever must be answered meanwhile runs on another thread.
 
 mod act;
-mod brake;
-mod drift;
 mod judge;
+mod limit;
 mod options;
 mod others;
 mod telling;
@@ -29,8 +28,7 @@ use crate::revision::Digest;
 use crate::settings::Settings;
 use crate::verify::{Cause, Failure, Health, PodWatch, Trial};
 use crate::wake::Wakes;
-use brake::Brake;
-use drift::Drifts;
+use limit::Limit;
 use options::{ClientHandle, DoorHandle};
 pub use options::{Options, Outside, Proof, Rollout, SchedulerAt};
 use others::Others;
@@ -42,6 +40,10 @@ const RETRY: Duration = Duration::from_secs(30);
 const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
 /// No turn follows the other at once, whatever was reckoned.
 const MIN_REST: Duration = Duration::from_millis(100);
+/// So many commits are made within a minute, whatever they are for: each restarts a scheduler.
+const MAX_COMMITS: usize = 20;
+/// More repairs of drift than this within an hour mean that somebody else manages the file.
+const MAX_DRIFTS: usize = 3;
 /// One turn takes a few steps (apply, look, verify); one that takes more goes on in the next.
 const MAX_STEPS: usize = 6;
 
@@ -74,8 +76,8 @@ pub struct Agent {
     /// An original that does not run without our edit either
     failing_original: Option<FailingOriginal>,
     committed: Option<Duration>,
-    brake: Brake,
-    drifts: Drifts,
+    commits: Limit,
+    drifts: Limit,
     others: Others,
     counts: Counts,
     /// Files as they were seen or written last
@@ -146,8 +148,8 @@ impl Agent {
             came_back: None,
             failing_original: None,
             committed: None,
-            brake: Brake::default(),
-            drifts: Drifts::default(),
+            commits: Limit::new(MAX_COMMITS, Duration::from_mins(1)),
+            drifts: Limit::new(MAX_DRIFTS, Duration::from_hours(1)),
             others: Others::default(),
             counts: Counts::default(),
             known_files: KnownFiles::default(),

@@ -94,7 +94,7 @@ fn judging_and_deciding_are_pure() {
         "verify/trial.rs",
         "verify/expectation.rs",
         "verify/pod.rs",
-        "agent/drift.rs",
+        "agent/limit.rs",
         "fleet/wanted.rs",
         "fleet/judge.rs",
         "fleet/gap.rs",

@@ -94,7 +94,7 @@ impl Agent {
         if let Some(receipt) = outcome.receipt.as_ref().filter(|receipt| receipt.committed) {
             self.counts.commits += 1;
             self.committed = Some(self.now());
-            self.brake.note(self.now());
+            self.commits.note(self.now());
             self.others.committed(outcome.plan.generation);
             self.notice_overwritten(receipt);
         }
@@ -105,7 +105,7 @@ impl Agent {
     pub(super) async fn change(&mut self, seen: &Seen, change: Change) -> Option<Rest> {
         let is_drift = change != Change::Files
             && seen.journal.current.as_ref().map(|commit| &commit.revision) == seen.plan.revision.as_ref();
-        if let Some(after) = self.drifts.too_many(self.now()).filter(|_| is_drift) {
+        if let Some(after) = self.drifts.wait(self.now()).filter(|_| is_drift) {
             let message = "somebody else keeps rewriting the manifest: find out who manages this file";
             return Some(Rest { standing: Standing::new(Phase::Degraded, "ForeignManager", message), after });
         }
@@ -158,7 +158,7 @@ impl Agent {
             );
             return Some(Rest { standing: Standing::new(Phase::Degraded, "AnotherSchedpatch", message), after });
         }
-        let after = self.brake.wait(now)?;
+        let after = self.commits.wait(now)?;
         let message = format!(
             "the manifest was replaced too often in the last minute; the next change follows in {} s",
             after.as_secs() + 1
@@ -240,7 +240,7 @@ impl Agent {
 
     /// What was proven last was taken out by somebody else, and what is wanted now cannot be had: the last good text comes back.
     pub(super) fn put_back(&mut self, seen: &Seen, good: &str) -> Option<Rest> {
-        if let Some(after) = self.drifts.too_many(self.now()) {
+        if let Some(after) = self.drifts.wait(self.now()) {
             let message = "somebody else keeps rewriting the manifest: find out who manages this file";
             return Some(Rest { standing: Standing::new(Phase::Degraded, "ForeignManager", message), after });
         }

@@ -3,22 +3,32 @@
 
 use std::time::Duration;
 
-use super::drift::Drifts;
+use super::limit::Limit;
 use super::{Agent, Seen};
 use crate::observe;
 
 /// How the line of an agent begins in the lock's file.
 const AN_AGENT: &str = "schedpatch run";
 
+/// More commits of another agent than this within an hour are a fight.
+const MAX_COMMITS: usize = 3;
+
 /// What others committed here.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Others {
     /// The highest generation that is known: seen before, or committed by this agent
     known: u64,
     /// Whether this agent has committed
     has_committed: bool,
-    commits: Drifts,
+    commits: Limit,
     who: String,
+}
+
+impl Default for Others {
+    fn default() -> Self {
+        let commits = Limit::new(MAX_COMMITS, Duration::from_hours(1));
+        Self { known: 0, has_committed: false, commits, who: String::new() }
+    }
 }
 
 impl Others {
@@ -30,7 +40,7 @@ impl Others {
 
     /// How long to keep quiet if another agent wrote too often, and who that is.
     pub fn too_many(&mut self, now: Duration) -> Option<(Duration, &str)> {
-        self.commits.too_many(now).map(|after| (after, self.who.as_str()))
+        self.commits.wait(now).map(|after| (after, self.who.as_str()))
     }
 
     /// Another generation is in place. Says whether somebody else must have committed it.
