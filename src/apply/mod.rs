@@ -129,12 +129,12 @@ pub fn carry_out(
     let mut on_disk = state.journal.clone();
     store.keep_texts(&journal::unkept(plan, state, &journal), &state.texts)?;
     let mut receipt = Receipt { committed: false, slipped: Slipped::Nothing, kept: None, uncollected: None };
+    let mut meanwhile = None;
     if let Some(step) = plan.commit() {
         journal = journal.intending(&step.path, journal::flight(plan, step, now));
         on_disk = journal::before_commit(&journal, state, direction);
-        let meanwhile = commit(writer, &store, (plan, step), state, &on_disk, told)?;
-        (receipt.committed, receipt.slipped) = (true, meanwhile.slipped);
-        receipt.kept = meanwhile.overwritten.and_then(|text| store.keep_overwritten(&text).ok());
+        let done = commit(writer, &store, (plan, step), state, &on_disk, told)?;
+        (receipt.committed, meanwhile) = (true, Some((done, step)));
         told(Done::Replaced(&step.path));
         journal = journal.settled(&step.path, Digest::of_bytes(&step.after));
     } else {
@@ -148,6 +148,11 @@ pub fn carry_out(
     let is_last_word = journal != on_disk && !receipt.committed;
     note(&store, &journal, journal != on_disk, is_last_word || !garbage.texts.is_empty())
         .map_err(|error| if receipt.committed { error.after_commit() } else { error })?;
+    if let Some((meanwhile, step)) = meanwhile {
+        let (slipped, overwritten) = meanwhile.look_again(step.before.as_deref().unwrap_or_default());
+        receipt.slipped = slipped;
+        receipt.kept = overwritten.and_then(|text| store.keep_overwritten(&text).ok());
+    }
     receipt.uncollected = collect(&store, &garbage, told).err().map(|error| error.after_commit().finding());
     Ok(receipt)
 }

@@ -42,6 +42,7 @@ impl Successor<'_> {
 }
 
 /// What stands there.
+#[derive(Debug)]
 struct Seen {
     look: Look,
     /// Kept open, so that not even a close comes between the last look and the rename, and to look again after it
@@ -61,10 +62,20 @@ impl Seen {
 /// What others did in the instant of a commit.
 #[derive(Debug)]
 pub(super) struct Meanwhile {
-    pub slipped: Slipped,
-    /// What they wrote, where it can still be read: into the file that had the name before. Of a file that they renamed into
-    /// place nothing is left.
-    pub overwritten: Option<Vec<u8>>,
+    slipped: Slipped,
+    /// The file that had the name before
+    old: Seen,
+}
+
+impl Meanwhile {
+    /// Looks at the old file once more, and gives what others wrote into it. An editor that had opened it writes there still, so
+    /// the later this look is, the better. Of a file that they renamed into place nothing is left.
+    pub fn look_again(mut self, before: &[u8]) -> (Slipped, Option<Vec<u8>>) {
+        let now = self.old.content();
+        let is_same = now.as_ref().is_ok_and(|now| now == before);
+        let slipped = if self.slipped == Slipped::Nothing && !is_same { Slipped::Foreign } else { self.slipped };
+        (slipped, now.ok().filter(|now| !is_same && !now.is_empty()))
+    }
 }
 
 impl Target {
@@ -124,19 +135,14 @@ impl Target {
     /// Replaces `before`; from the rename on, the kubelet sees it.
     pub fn replace(&self, door: &dyn Door, before: &[u8], successor: Successor<'_>) -> Result<Meanwhile, ApplyError> {
         let watch = Watch::arm(&self.dir);
-        let mut last = self.see(before)?;
-        if last.look != successor.look {
+        let old = self.see(before)?;
+        if old.look != successor.look {
             return Err(ApplyError::Changed { path: self.path() });
         }
         successor.staged.put()?;
-        let seen = watch.slipped(&unfinished(&self.name), &self.name);
-        let now = last.content();
-        // who had opened the old file writes into it still, and the kernel may be late to tell
-        let is_same = now.as_ref().is_ok_and(|now| now == before);
-        let slipped = if seen == Slipped::Nothing && !is_same { Slipped::Foreign } else { seen };
-        let overwritten = now.ok().filter(|now| !is_same && !now.is_empty());
+        let slipped = watch.slipped(&unfinished(&self.name), &self.name);
         self.sync_dir(door).map_err(ApplyError::after_commit)?;
-        Ok(Meanwhile { slipped, overwritten })
+        Ok(Meanwhile { slipped, old })
     }
 
     /// Removes what a killed run left here.
