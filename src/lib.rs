@@ -7,7 +7,7 @@
 //!  └─────────┘               └──────┘                                 └───────┘
 //! ```
 //!
-//! Folders are the stages, in this order; `tick` is one pass through them. `platform`, `compose`, `edit`, `plan`, `revision`,
+//! Folders are the stages, in this order; `reconcile` is one pass through them. `platform`, `compose`, `edit`, `plan`, `revision`,
 //! `journal` and `status` are pure: no clock, no file, no network, no environment. `observe` reads and never writes. Only
 //! `apply` writes to the host, and every call that does goes through `apply::Door`. `fleet` is apart: it asks the cluster
 //! where all nodes are.
@@ -25,11 +25,11 @@ pub mod observe;
 pub mod phase;
 pub mod plan;
 pub mod platform;
+pub mod reconcile;
 pub mod report;
 pub mod revision;
 pub mod settings;
 pub mod stamp;
 pub mod status;
-pub mod tick;
 pub mod verify;
 pub mod wake;

@@ -66,7 +66,7 @@ fn the_middle_is_pure() {
             "fleet/wait.rs",
             "wake.rs",
             "agent",
-            "tick.rs",
+            "reconcile.rs",
             "cli/",
             "main.rs",
         ],

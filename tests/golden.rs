@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use schedpatch::journal::Asker;
 use schedpatch::plan::{self, Direction, Plan, StepKind};
+use schedpatch::reconcile::{self, Order, World};
 use schedpatch::settings::Settings;
 use schedpatch::stamp::Stamp;
-use schedpatch::tick::{self, Order, World};
 use schedpatch::{cli, observe};
 use support::doors::{Fault, TestDoor};
 
@@ -105,7 +105,7 @@ fn carry_out(copy: &Path, direction: Direction) {
         lock_timeout: Duration::ZERO,
         purge: false,
     };
-    let outcome = tick::run(&order, &World { door: &door, clock: &|| Stamp::default() }, &mut |_| {});
+    let outcome = reconcile::run(&order, &World { door: &door, clock: &|| Stamp::default() }, &mut |_| {});
     let outcome = outcome.unwrap_or_else(|finding| panic!("{}: {finding:?}", copy.display()));
     assert!(outcome.receipt.is_some_and(|receipt| receipt.committed), "{}: {direction:?} commits", copy.display());
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use schedpatch::apply::HostDoor;
 use schedpatch::journal::Asker;
 use schedpatch::plan::Direction;
+use schedpatch::reconcile::{self, Event, Order, World};
 use schedpatch::stamp::Stamp;
-use schedpatch::tick::{self, Event, Order, World};
 
 use crate::instructions;
 use crate::support::doors::{Call, Fault, TestDoor};
@@ -94,7 +94,7 @@ fn apply(scenario: &Scenario) -> (Duration, Duration) {
             planned = Instant::now();
         }
     };
-    tick::run(&order, &World { door: &HostDoor, clock: &clock }, told).expect("it applies");
+    reconcile::run(&order, &World { door: &HostDoor, clock: &clock }, told).expect("it applies");
     (planned.elapsed(), begun.elapsed())
 }
 

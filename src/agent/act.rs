@@ -1,4 +1,4 @@
-//! What the agent does to the host: everything through `tick`.
+//! What the agent does to the host: everything through `reconcile`.
 
 use super::{Agent, ClientHandle, FailingOriginal, HEALTH_INTERVAL, RETRY, Rest, Rollout, Seen, has_run, text_of};
 use crate::apply;
@@ -7,19 +7,19 @@ use crate::finding::Finding;
 use crate::journal::{Asker, Journal};
 use crate::phase::{Change, Phase, Standing};
 use crate::plan::Direction;
+use crate::reconcile::{self, Event, Order, Outcome, World};
 use crate::revision::Digest;
-use crate::tick::{self, Event, Order, Outcome, World};
 use crate::verify::{Cause, Failure};
 
 impl Agent {
     /// Looks at everything and plans towards what is wanted. Whoever replaces the target may be in the middle of that.
     pub(super) async fn look(&self) -> Result<Seen, Finding> {
-        for _ in 1..tick::MAX_ATTEMPTS {
+        for _ in 1..reconcile::MAX_ATTEMPTS {
             let seen = self.look_once()?;
-            if !tick::is_being_replaced(&seen.snapshot, &seen.plan) {
+            if !reconcile::is_being_replaced(&seen.snapshot, &seen.plan) {
                 return Ok(seen);
             }
-            tokio::time::sleep(tick::QUIET).await;
+            tokio::time::sleep(reconcile::QUIET).await;
         }
         self.look_once()
     }
@@ -34,7 +34,7 @@ impl Agent {
     }
 
     pub(super) fn look_towards(&self, direction: Direction) -> Result<Seen, Finding> {
-        let (snapshot, plan) = tick::look_once(&self.order(direction, Asker::Agent), self.snapshot.as_ref())?;
+        let (snapshot, plan) = reconcile::look_once(&self.order(direction, Asker::Agent), self.snapshot.as_ref())?;
         let mut journal = snapshot.state.journal.clone();
         if let Some(now) = &plan.target {
             journal = journal.settled(&now.path, now.digest);
@@ -54,7 +54,7 @@ impl Agent {
         over: Option<Digest>,
     ) -> Result<Outcome, Finding> {
         let order = Order { over, ..self.order(direction, asker) };
-        let outcome = tick::run(&order, &self.world(), &mut |event| log(&event));
+        let outcome = reconcile::run(&order, &self.world(), &mut |event| log(&event));
         self.note(outcome)
     }
 
@@ -67,7 +67,7 @@ impl Agent {
         revision: &str,
     ) -> Result<Outcome, Finding> {
         let order = Order { over, while_bad: Some(revision), ..self.order(direction, asker) };
-        let outcome = tick::run(&order, &self.world(), &mut |event| log(&event));
+        let outcome = reconcile::run(&order, &self.world(), &mut |event| log(&event));
         self.note(outcome)
     }
 
@@ -75,7 +75,7 @@ impl Agent {
     fn write_seen(&mut self, seen: &Seen) -> Result<Outcome, Finding> {
         let order = Order { only: seen.plan.revision.as_deref(), ..self.order(Direction::Apply, Asker::Agent) };
         let first = (seen.snapshot.clone(), seen.plan.clone());
-        let outcome = tick::run_from(&order, first, &self.world(), &mut |event| log(&event));
+        let outcome = reconcile::run_from(&order, first, &self.world(), &mut |event| log(&event));
         self.note(outcome)
     }
 
@@ -203,7 +203,7 @@ impl Agent {
     /// Writes down that what stands was seen to run.
     pub(super) fn prove(&mut self, seen: &Seen) -> Option<Rest> {
         let target = seen.plan.target.as_ref()?;
-        let proven = tick::prove(&self.order(Direction::Judge, Asker::Agent), &self.world(), target.digest);
+        let proven = reconcile::prove(&self.order(Direction::Judge, Asker::Agent), &self.world(), target.digest);
         match proven {
             Ok(true) => {
                 if let Some(committed) = self.committed.take() {
@@ -278,7 +278,7 @@ impl Agent {
             return;
         }
         let order = self.order(Direction::Judge, Asker::Agent);
-        if let Err(finding) = tick::tighten(&order, &self.world()) {
+        if let Err(finding) = reconcile::tighten(&order, &self.world()) {
             tracing::warn!("cannot close files that everybody may read: {}", Standing::blocked(&finding).message);
         }
     }
@@ -287,7 +287,7 @@ impl Agent {
     pub(super) fn forgive(&mut self, seen: &Seen, failure: &Failure) -> Option<Rest> {
         let (revision, text) = (seen.plan.revision.clone()?, text_of(seen)?);
         let order = self.order(Direction::Judge, Asker::Agent);
-        if let Err(finding) = tick::forgive(&order, &self.world(), &revision) {
+        if let Err(finding) = reconcile::forgive(&order, &self.world(), &revision) {
             return Some(Rest { standing: Standing::blocked(&finding), after: RETRY });
         }
         self.failing_original = Some(FailingOriginal { text, waiting: revision, reason: failure.message.clone() });

@@ -7,7 +7,7 @@ use super::output::ColorArgs;
 use super::write::{self, Command};
 use crate::journal::Asker;
 use crate::plan::Direction;
-use crate::tick::{Order, Outcome};
+use crate::reconcile::{Order, Outcome};
 
 const EXAMPLES: &str = "\
 Examples:

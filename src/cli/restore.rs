@@ -10,7 +10,7 @@ use super::target::with_known_target;
 use super::write::{self, Command};
 use crate::journal::Asker;
 use crate::plan::Direction;
-use crate::tick::{Order, Outcome};
+use crate::reconcile::{Order, Outcome};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,8 +8,8 @@ use super::{apply, restore};
 use crate::apply::{Done, HostDoor, Slipped};
 use crate::finding::{Finding, Level};
 use crate::plan::{self, Colour};
+use crate::reconcile::{self, Event, Order, Outcome, World};
 use crate::stamp::Stamp;
-use crate::tick::{self, Event, Order, Outcome, World};
 
 /// Whose last line is printed.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ pub(super) enum Command {
 /// Runs one pass and prints each step as it is done.
 pub(super) fn run(order: &Order<'_>, colour: Colour, command: Command) -> ExitCode {
     let world = World { door: &HostDoor, clock: &now };
-    let outcome = tick::run(order, &world, &mut |event| {
+    let outcome = reconcile::run(order, &world, &mut |event| {
         print(&line(&event), ExitCode::SUCCESS);
     });
     let outcome = match outcome {
@@ -52,7 +52,7 @@ pub(super) fn run(order: &Order<'_>, colour: Colour, command: Command) -> ExitCo
 
 /// Says what would be done, and what would be refused.
 pub(super) fn rehearse(order: &Order<'_>, colour: Colour) -> ExitCode {
-    match tick::rehearse(order) {
+    match reconcile::rehearse(order) {
         Ok(plan) if plan.has_errors() => print_error(&plan::show(&plan, colour)),
         Ok(plan) => print(&plan::show(&plan, colour), ExitCode::SUCCESS),
         Err(finding) => fail(&[finding], colour),

@@ -15,10 +15,10 @@ use schedpatch::finding::Finding;
 use schedpatch::journal::{Asker, Journal};
 use schedpatch::phase::Phase;
 use schedpatch::plan::Direction;
+use schedpatch::reconcile::{self, Order, Outcome, World};
 use schedpatch::report::{Report, Reporter};
 use schedpatch::settings::{Settings, Wishes};
 use schedpatch::stamp::Stamp;
-use schedpatch::tick::{self, Order, Outcome, World};
 use schedpatch::verify::{Health, Limits};
 use schedpatch::wake::{Ringer, Wakes};
 use tokio::sync::{oneshot, watch};
@@ -298,7 +298,7 @@ impl Node {
             purge: false,
         };
         let world = World { door: &HostDoor, clock: &now };
-        let outcome = tick::run(&order, &world, &mut |_| {});
+        let outcome = reconcile::run(&order, &world, &mut |_| {});
         self.ring(&self.manifest_path());
         self.ring(&self.on_host("/var/lib/schedpatch/state.json"));
         outcome

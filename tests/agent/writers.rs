@@ -8,9 +8,9 @@ use schedpatch::apply::HostDoor;
 use schedpatch::journal::Asker;
 use schedpatch::phase::Phase;
 use schedpatch::plan::Direction;
+use schedpatch::reconcile::{self, Order, World};
 use schedpatch::settings::Settings;
 use schedpatch::stamp::Stamp;
-use schedpatch::tick::{self, Order, World};
 
 use crate::door::RenameDoor;
 use crate::node::{MANIFEST, Node, config, story};
@@ -40,7 +40,7 @@ async fn apply_slowly(node: &Node, retry: bool) {
             },
         );
         let world = World { door: &door, clock: &|| Stamp::from_unix(1) };
-        tick::run(&order, &world, &mut |_| {}).map(drop)
+        reconcile::run(&order, &world, &mut |_| {}).map(drop)
     });
     was_renamed.recv_timeout(Duration::from_secs(10)).expect("it renames");
     node.ring(&node.manifest_path());
@@ -131,7 +131,7 @@ fn two_agents_with_different_wishes_stop_fighting_and_say_who_the_other_is() {
                 purge: false,
             };
             let world = World { door: &HostDoor, clock: &|| Stamp::from_unix(1) };
-            tick::run(&order, &world, &mut |_| {}).expect("it writes");
+            reconcile::run(&order, &world, &mut |_| {}).expect("it writes");
             node.ring(&node.manifest_path());
             node.ring(&node.on_host("/var/lib/schedpatch/state.json"));
             tokio::time::sleep(Duration::from_millis(50)).await;

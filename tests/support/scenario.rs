@@ -8,9 +8,9 @@ use std::time::Duration;
 use schedpatch::finding::Finding;
 use schedpatch::journal::Asker;
 use schedpatch::plan::Direction;
+use schedpatch::reconcile::{self, Order, Outcome, World};
 use schedpatch::settings::{Settings, Wishes};
 use schedpatch::stamp::Stamp;
-use schedpatch::tick::{self, Order, Outcome, World};
 
 use super::doors::{Call, Fault, TestDoor};
 use super::law5::{Expectation, Kind, Places};
@@ -287,10 +287,10 @@ fn run(
     let world = World { door, clock: &|| Stamp::from_unix(1_800_000_000) };
     let told = |finding: Finding| format!("{}: {}", finding.rule, finding.message);
     if matches!(operation, Operation::Prove(_)) {
-        let text = tick::look(&order).map_err(told)?.1.target.ok_or("no target")?.digest;
-        assert!(tick::prove(&order, &world, text).map_err(told)?, "it stands");
+        let text = reconcile::look(&order).map_err(told)?.1.target.ok_or("no target")?.digest;
+        assert!(reconcile::prove(&order, &world, text).map_err(told)?, "it stands");
     }
-    let outcome = tick::run(&order, &world, &mut |_| {}).map_err(told)?;
+    let outcome = reconcile::run(&order, &world, &mut |_| {}).map_err(told)?;
     match outcome.plan.findings.first() {
         Some(finding) if outcome.plan.has_errors() => Err(format!("{}: {}", finding.rule, finding.message)),
         _ => Ok(outcome),
