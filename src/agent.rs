@@ -1,5 +1,5 @@
 //! The loop: look, decide, act, tell; then sleep until something changes. What to decide is in `phase`, how to write in
-//! `reconcile`, what counts as proof in `verify`; here is only the order.
+//! `reconcile`, what counts as proof in `verify`; here is only the request.
 //!
 //! It reads and writes files itself, which may take long: whoever must be answered meanwhile runs on another thread.
 

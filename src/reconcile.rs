@@ -22,7 +22,7 @@ pub(crate) const MAX_ATTEMPTS: usize = 10;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
-pub struct Order<'a> {
+pub struct Request<'a> {
     /// Where and what
     pub settings: &'a Settings,
     /// Which way
@@ -30,9 +30,9 @@ pub struct Order<'a> {
     /// Who asks
     pub asker: Asker,
     /// Write only if it comes to this revision: what was decided holds for no other
-    pub only: Option<&'a str>,
+    pub expected_revision: Option<&'a str>,
     /// Do not write over another text of ours than this: what was decided holds for no other
-    pub over: Option<Digest>,
+    pub expected_text: Option<Digest>,
     /// Write only while this revision is marked bad: somebody may just have said that it shall be tried again
     pub while_bad: Option<&'a str>,
     /// The command, for others who wait for the lock
@@ -82,38 +82,38 @@ impl fmt::Debug for World<'_> {
 }
 
 /// Runs one pass. What is up to date is left alone: not even the lock is taken.
-pub fn run(order: &Order<'_>, world: &World<'_>, told: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Finding> {
-    run_from(order, look(order)?, world, told)
+pub fn run(request: &Request<'_>, world: &World<'_>, told: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Finding> {
+    run_from(request, look(request)?, world, told)
 }
 
 /// The same for who has just looked. Under the lock it is looked again in any case.
 pub fn run_from(
-    order: &Order<'_>,
+    request: &Request<'_>,
     (snapshot, plan): (Snapshot, Plan),
     world: &World<'_>,
     told: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, Finding> {
-    let is_bare = order.purge && plan.commit().is_none() && !observe::exists(order.settings);
-    let settled = apply::is_settled(&plan, &snapshot, order.direction, &order.asker) && !order.purge;
-    if plan.has_errors() || settled || is_bare || is_held(order, &snapshot) {
+    let is_bare = request.purge && plan.commit().is_none() && !observe::exists(request.settings);
+    let settled = apply::is_settled(&plan, &snapshot, request.direction, &request.asker) && !request.purge;
+    if plan.has_errors() || settled || is_bare || is_held(request, &snapshot) {
         return Ok(Outcome { plan, receipt: None, purged: is_bare.then_some(true) });
     }
-    if order.purge {
+    if request.purge {
         refuse_if_used(&snapshot, plan.target.as_ref().map(|target| target.path.as_str()))?;
     }
-    let root = open_root(order.settings)?;
+    let root = open_root(request.settings)?;
     // where no journal of ours is yet, nothing is made for what is refused; else it is refused under the lock
     if !snapshot.state.is_known {
-        apply::check(&root, &order.settings.state_dir, &plan)
+        apply::check(&root, &request.settings.state_dir, &plan)
             .or_else(|error| if is_transient(&error) { Ok(()) } else { Err(error.finding()) })?;
     }
     let now = (world.clock)();
-    let lock = take_lock(order, world.door, &root, now, told)?;
+    let lock = take_lock(request, world.door, &root, now, told)?;
     let writer = Writer { door: world.door, root: &root, lock: &lock, now };
-    let mut outcome = write(order, &writer, (snapshot, plan), told)?;
-    if order.purge && !outcome.plan.has_errors() {
+    let mut outcome = write(request, &writer, (snapshot, plan), told)?;
+    if request.purge && !outcome.plan.has_errors() {
         // ours must be out of every manifest, this one too, now that nobody else of us writes
-        refuse_if_used(&observe::take_snapshot(order.settings)?, None)?;
+        refuse_if_used(&observe::take_snapshot(request.settings)?, None)?;
         // a commit of this run is on the disk; what others did to the target may not be
         let is_synced = outcome.receipt.as_ref().is_some_and(|receipt| receipt.committed);
         let target = outcome.plan.target.as_ref().filter(|_| !is_synced).map(|target| target.path.as_str());
@@ -124,12 +124,12 @@ pub fn run_from(
 }
 
 /// Writes down that this very text of the target was seen to run; `false` if it does not stand any more, or somebody holds.
-pub fn prove(order: &Order<'_>, world: &World<'_>, text: Digest) -> Result<bool, Finding> {
-    let root = open_root(order.settings)?;
+pub fn prove(request: &Request<'_>, world: &World<'_>, text: Digest) -> Result<bool, Finding> {
+    let root = open_root(request.settings)?;
     let now = (world.clock)();
-    let lock = take_lock(order, world.door, &root, now, &mut |_| {})?;
-    let (snapshot, plan) = look_once(order, None)?;
-    if is_held(order, &snapshot) {
+    let lock = take_lock(request, world.door, &root, now, &mut |_| {})?;
+    let (snapshot, plan) = look_once(request, None)?;
+    if is_held(request, &snapshot) {
         return Ok(false);
     }
     let writer = Writer { door: world.door, root: &root, lock: &lock, now };
@@ -137,64 +137,64 @@ pub fn prove(order: &Order<'_>, world: &World<'_>, text: Digest) -> Result<bool,
 }
 
 /// Removes the mark of a revision that turned out not to be at fault; `false` if there is none.
-pub fn forgive(order: &Order<'_>, world: &World<'_>, revision: &str) -> Result<bool, Finding> {
-    let root = open_root(order.settings)?;
+pub fn forgive(request: &Request<'_>, world: &World<'_>, revision: &str) -> Result<bool, Finding> {
+    let root = open_root(request.settings)?;
     let now = (world.clock)();
-    let lock = take_lock(order, world.door, &root, now, &mut |_| {})?;
-    let (snapshot, _) = look_once(order, None)?;
+    let lock = take_lock(request, world.door, &root, now, &mut |_| {})?;
+    let (snapshot, _) = look_once(request, None)?;
     let writer = Writer { door: world.door, root: &root, lock: &lock, now };
     apply::forgive(&writer, &snapshot.state, revision).map_err(|error| error.finding())
 }
 
 /// Closes files of ours that everybody may read; restarts nothing.
-pub fn tighten(order: &Order<'_>, world: &World<'_>) -> Result<(), Finding> {
-    let root = open_root(order.settings)?;
+pub fn tighten(request: &Request<'_>, world: &World<'_>) -> Result<(), Finding> {
+    let root = open_root(request.settings)?;
     let now = (world.clock)();
-    let lock = take_lock(order, world.door, &root, now, &mut |_| {})?;
-    let (_, plan) = look_once(order, None)?;
+    let lock = take_lock(request, world.door, &root, now, &mut |_| {})?;
+    let (_, plan) = look_once(request, None)?;
     let writer = Writer { door: world.door, root: &root, lock: &lock, now };
     apply::tighten(&writer, &plan).map_err(|error| error.finding())
 }
 
 fn take_lock(
-    order: &Order<'_>,
+    request: &Request<'_>,
     door: &dyn Door,
     root: &Root,
     now: Stamp,
     told: &mut dyn FnMut(Event<'_>),
 ) -> Result<Lock, Finding> {
-    let Order { command, lock_timeout: timeout, .. } = *order;
-    let claim = Claim { state_dir: &order.settings.state_dir, command, now, timeout };
+    let Request { command, lock_timeout: timeout, .. } = *request;
+    let claim = Claim { state_dir: &request.settings.state_dir, command, now, timeout };
     Lock::take(door, root, &claim, &mut |holder| told(Event::Waiting(holder))).map_err(|error| error.finding())
 }
 
 /// Says what would be done, and what the writer would refuse; writes nothing.
-pub fn rehearse(order: &Order<'_>) -> Result<Plan, Finding> {
-    let (snapshot, plan) = look_once(order, None)?;
+pub fn rehearse(request: &Request<'_>) -> Result<Plan, Finding> {
+    let (snapshot, plan) = look_once(request, None)?;
     if !plan.has_errors() {
-        if order.purge {
+        if request.purge {
             refuse_if_used(&snapshot, plan.target.as_ref().map(|target| target.path.as_str()))?;
         }
-        let root = open_root(order.settings)?;
-        apply::check(&root, &order.settings.state_dir, &plan).map_err(|error| error.finding())?;
+        let root = open_root(request.settings)?;
+        apply::check(&root, &request.settings.state_dir, &plan).map_err(|error| error.finding())?;
     }
     Ok(plan)
 }
 
 /// Looks again under the lock, and plans again where something has changed; and again when somebody else writes in between.
 fn write(
-    order: &Order<'_>,
+    request: &Request<'_>,
     writer: &Writer<'_>,
     first: (Snapshot, Plan),
     told: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, Finding> {
     let (mut seen, mut planned) = first;
-    let asked = (order.direction, &order.asker);
+    let asked = (request.direction, &request.asker);
     let mut attempt = 1;
     loop {
-        let snapshot = observe::take_snapshot_after(order.settings, scope(order.direction), Some(&seen))?;
+        let snapshot = observe::take_snapshot_after(request.settings, scope(request.direction), Some(&seen))?;
         if snapshot != seen {
-            planned = plan::make(&snapshot, order.settings, order.direction);
+            planned = plan::make(&snapshot, request.settings, request.direction);
             seen = snapshot;
         }
         let (snapshot, plan) = (&seen, &planned);
@@ -204,11 +204,11 @@ fn write(
                 return Ok(Outcome { plan: planned, receipt: None, purged: None });
             }
             None
-        } else if apply::is_settled(plan, snapshot, order.direction, &order.asker)
-            || is_held(order, snapshot)
-            || order.only.is_some_and(|only| plan.revision.as_deref() != Some(only))
-            || order.over.is_some_and(|over| stands_otherwise(plan, over))
-            || order.while_bad.is_some_and(|revision| !snapshot.state.journal.bad.contains_key(revision))
+        } else if apply::is_settled(plan, snapshot, request.direction, &request.asker)
+            || is_held(request, snapshot)
+            || request.expected_revision.is_some_and(|only| plan.revision.as_deref() != Some(only))
+            || request.expected_text.is_some_and(|over| stands_otherwise(plan, over))
+            || request.while_bad.is_some_and(|revision| !snapshot.state.journal.bad.contains_key(revision))
         {
             return Ok(Outcome { plan: planned, receipt: None, purged: None });
         } else {
@@ -228,31 +228,31 @@ fn write(
 }
 
 /// Whether somebody of ours has committed something else meanwhile. Where nothing of ours stands there is nothing to lose.
-fn stands_otherwise(plan: &Plan, over: Digest) -> bool {
-    plan.target.as_ref().is_some_and(|target| target.ours().is_some() && target.digest != over)
+fn stands_otherwise(plan: &Plan, expected_text: Digest) -> bool {
+    plan.target.as_ref().is_some_and(|target| target.ours().is_some() && target.digest != expected_text)
 }
 
 /// Whether a person has said: leave it alone.
-fn is_held(order: &Order<'_>, snapshot: &Snapshot) -> bool {
-    order.asker != Asker::Person && snapshot.state.journal.hold.is_some()
+fn is_held(request: &Request<'_>, snapshot: &Snapshot) -> bool {
+    request.asker != Asker::Person && snapshot.state.journal.hold.is_some()
 }
 
 /// Looks and plans; writes nothing. Looks again where the target is only just not there: whoever replaces it may be in the
 /// middle of that.
-pub fn look(order: &Order<'_>) -> Result<(Snapshot, Plan), Finding> {
-    look_after(order, None)
+pub fn look(request: &Request<'_>) -> Result<(Snapshot, Plan), Finding> {
+    look_after(request, None)
 }
 
 /// The same for who looked before.
-pub fn look_after(order: &Order<'_>, before: Option<&Snapshot>) -> Result<(Snapshot, Plan), Finding> {
+pub fn look_after(request: &Request<'_>, before: Option<&Snapshot>) -> Result<(Snapshot, Plan), Finding> {
     for _ in 1..MAX_ATTEMPTS {
-        let (snapshot, plan) = look_once(order, before)?;
+        let (snapshot, plan) = look_once(request, before)?;
         if !is_being_replaced(&snapshot, &plan) {
             return Ok((snapshot, plan));
         }
         thread::sleep(QUIET);
     }
-    look_once(order, before)
+    look_once(request, before)
 }
 
 /// Whether the target was there and cannot be found just now: somebody may be replacing it.
@@ -277,9 +277,9 @@ fn refuse_if_used(snapshot: &Snapshot, but_for: Option<&str>) -> Result<(), Find
 }
 
 /// Looks and plans without waiting for anybody.
-pub fn look_once(order: &Order<'_>, before: Option<&Snapshot>) -> Result<(Snapshot, Plan), Finding> {
-    let snapshot = observe::take_snapshot_after(order.settings, scope(order.direction), before)?;
-    let plan = plan::make(&snapshot, order.settings, order.direction);
+pub fn look_once(request: &Request<'_>, before: Option<&Snapshot>) -> Result<(Snapshot, Plan), Finding> {
+    let snapshot = observe::take_snapshot_after(request.settings, scope(request.direction), before)?;
+    let plan = plan::make(&snapshot, request.settings, request.direction);
     Ok((snapshot, plan))
 }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use schedpatch::journal::Asker;
 use schedpatch::plan::{self, Direction, Plan, StepKind};
-use schedpatch::reconcile::{self, Order, World};
+use schedpatch::reconcile::{self, Request, World};
 use schedpatch::settings::Settings;
 use schedpatch::stamp::Stamp;
 use schedpatch::{cli, observe};
@@ -67,7 +67,7 @@ fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// The settings of a case. A file `flags` in it holds further flags, one on a line; `source*` are its sources, in order.
+/// The settings of a case. A file `flags` in it holds further flags, one on a line; `source*` are its sources, in request.
 fn settings(copy: &Path) -> Settings {
     let mut sources: Vec<_> = fs::read_dir(copy)
         .expect("the copy is there")
@@ -94,18 +94,18 @@ fn make_plan(copy: &Path, direction: Direction) -> Plan {
 /// Carries out, as the program does.
 fn carry_out(copy: &Path, direction: Direction) {
     let (settings, door) = (settings(copy), TestDoor::new(Fault::None));
-    let order = Order {
+    let request = Request {
         settings: &settings,
         direction,
         asker: Asker::Person,
-        only: None,
-        over: None,
+        expected_revision: None,
+        expected_text: None,
         while_bad: None,
         command: "test",
         lock_timeout: Duration::ZERO,
         purge: false,
     };
-    let outcome = reconcile::run(&order, &World { door: &door, clock: &|| Stamp::default() }, &mut |_| {});
+    let outcome = reconcile::run(&request, &World { door: &door, clock: &|| Stamp::default() }, &mut |_| {});
     let outcome = outcome.unwrap_or_else(|finding| panic!("{}: {finding:?}", copy.display()));
     assert!(outcome.receipt.is_some_and(|receipt| receipt.committed), "{}: {direction:?} commits", copy.display());
 }

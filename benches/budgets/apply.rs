@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use schedpatch::apply::HostDoor;
 use schedpatch::journal::Asker;
 use schedpatch::plan::Direction;
-use schedpatch::reconcile::{self, Event, Order, World};
+use schedpatch::reconcile::{self, Event, Request, World};
 use schedpatch::stamp::Stamp;
 
 use crate::instructions;
@@ -75,12 +75,12 @@ fn apply(scenario: &Scenario) -> (Duration, Duration) {
     let root = scenario.host("ours");
     let settings = scenario.settings(&root);
     let direction = Direction::Apply;
-    let order = Order {
+    let request = Request {
         settings: &settings,
         direction,
         asker: Asker::Person,
-        only: None,
-        over: None,
+        expected_revision: None,
+        expected_text: None,
         while_bad: None,
         command: "bench",
         lock_timeout: Duration::ZERO,
@@ -94,7 +94,7 @@ fn apply(scenario: &Scenario) -> (Duration, Duration) {
             planned = Instant::now();
         }
     };
-    reconcile::run(&order, &World { door: &HostDoor, clock: &clock }, told).expect("it applies");
+    reconcile::run(&request, &World { door: &HostDoor, clock: &clock }, told).expect("it applies");
     (planned.elapsed(), begun.elapsed())
 }
 

@@ -7,7 +7,7 @@ use crate::finding::Finding;
 use crate::journal::{Asker, Journal};
 use crate::phase::{Change, Phase, Standing};
 use crate::plan::Direction;
-use crate::reconcile::{self, Event, Order, Outcome, World};
+use crate::reconcile::{self, Event, Outcome, Request, World};
 use crate::revision::Digest;
 use crate::verify::{Cause, Failure};
 
@@ -34,7 +34,7 @@ impl Agent {
     }
 
     pub(super) fn look_towards(&self, direction: Direction) -> Result<Seen, Finding> {
-        let (snapshot, plan) = reconcile::look_once(&self.order(direction, Asker::Agent), self.snapshot.as_ref())?;
+        let (snapshot, plan) = reconcile::look_once(&self.request(direction, Asker::Agent), self.snapshot.as_ref())?;
         let mut journal = snapshot.state.journal.clone();
         if let Some(now) = &plan.target {
             journal = journal.settled(&now.path, now.digest);
@@ -51,10 +51,10 @@ impl Agent {
         &mut self,
         direction: Direction,
         asker: Asker,
-        over: Option<Digest>,
+        expected_text: Option<Digest>,
     ) -> Result<Outcome, Finding> {
-        let order = Order { over, ..self.order(direction, asker) };
-        let outcome = reconcile::run(&order, &self.world(), &mut |event| log(&event));
+        let request = Request { expected_text, ..self.request(direction, asker) };
+        let outcome = reconcile::run(&request, &self.world(), &mut |event| log(&event));
         self.note(outcome)
     }
 
@@ -63,26 +63,39 @@ impl Agent {
         &mut self,
         direction: Direction,
         asker: Asker,
-        over: Option<Digest>,
+        expected_text: Option<Digest>,
         revision: &str,
     ) -> Result<Outcome, Finding> {
-        let order = Order { over, while_bad: Some(revision), ..self.order(direction, asker) };
-        let outcome = reconcile::run(&order, &self.world(), &mut |event| log(&event));
+        let request = Request { expected_text, while_bad: Some(revision), ..self.request(direction, asker) };
+        let outcome = reconcile::run(&request, &self.world(), &mut |event| log(&event));
         self.note(outcome)
     }
 
     /// Writes the very revision that was seen to be wanted.
     fn write_seen(&mut self, seen: &Seen) -> Result<Outcome, Finding> {
-        let order = Order { only: seen.plan.revision.as_deref(), ..self.order(Direction::Apply, Asker::Agent) };
+        let request = Request {
+            expected_revision: seen.plan.revision.as_deref(),
+            ..self.request(Direction::Apply, Asker::Agent)
+        };
         let first = (seen.snapshot.clone(), seen.plan.clone());
-        let outcome = reconcile::run_from(&order, first, &self.world(), &mut |event| log(&event));
+        let outcome = reconcile::run_from(&request, first, &self.world(), &mut |event| log(&event));
         self.note(outcome)
     }
 
-    fn order(&self, direction: Direction, asker: Asker) -> Order<'_> {
+    fn request(&self, direction: Direction, asker: Asker) -> Request<'_> {
         let (settings, lock_timeout) = (&self.settings, self.options.lock_timeout);
-        let (only, over, while_bad) = (None, None, None);
-        Order { settings, direction, asker, only, over, while_bad, command: &self.command, lock_timeout, purge: false }
+        let (expected_revision, expected_text, while_bad) = (None, None, None);
+        Request {
+            settings,
+            direction,
+            asker,
+            expected_revision,
+            expected_text,
+            while_bad,
+            command: &self.command,
+            lock_timeout,
+            purge: false,
+        }
     }
 
     fn world(&self) -> World<'_> {
@@ -114,7 +127,7 @@ impl Agent {
         }
         let (reason, message) = match (is_drift, change) {
             (true, _) => ("Drift", "somebody else changed the manifest; ours is put back"),
-            (false, Change::Files) => ("Mending", "files of ours are put in order"),
+            (false, Change::Files) => ("Mending", "files of ours are put in request"),
             (false, _) => ("NewRevision", "the manifest is being replaced"),
         };
         let applying = Standing::new(Phase::Applying, reason, message);
@@ -203,7 +216,7 @@ impl Agent {
     /// Writes down that what stands was seen to run.
     pub(super) fn prove(&mut self, seen: &Seen) -> Option<Rest> {
         let target = seen.plan.target.as_ref()?;
-        let proven = reconcile::prove(&self.order(Direction::Judge, Asker::Agent), &self.world(), target.digest);
+        let proven = reconcile::prove(&self.request(Direction::Judge, Asker::Agent), &self.world(), target.digest);
         match proven {
             Ok(true) => {
                 if let Some(committed) = self.committed.take() {
@@ -277,8 +290,8 @@ impl Agent {
         if seen.plan.exposed.is_empty() {
             return;
         }
-        let order = self.order(Direction::Judge, Asker::Agent);
-        if let Err(finding) = reconcile::tighten(&order, &self.world()) {
+        let request = self.request(Direction::Judge, Asker::Agent);
+        if let Err(finding) = reconcile::tighten(&request, &self.world()) {
             tracing::warn!("cannot close files that everybody may read: {}", Standing::blocked(&finding).message);
         }
     }
@@ -286,8 +299,8 @@ impl Agent {
     /// The original fails as well: the revision is not at fault, and waits until the original runs.
     pub(super) fn forgive(&mut self, seen: &Seen, failure: &Failure) -> Option<Rest> {
         let (revision, text) = (seen.plan.revision.clone()?, text_of(seen)?);
-        let order = self.order(Direction::Judge, Asker::Agent);
-        if let Err(finding) = reconcile::forgive(&order, &self.world(), &revision) {
+        let request = self.request(Direction::Judge, Asker::Agent);
+        if let Err(finding) = reconcile::forgive(&request, &self.world(), &revision) {
             return Some(Rest { standing: Standing::blocked(&finding), after: RETRY });
         }
         self.failing_original = Some(FailingOriginal { text, waiting: revision, reason: failure.message.clone() });

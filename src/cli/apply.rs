@@ -7,7 +7,7 @@ use super::output::ColorArgs;
 use super::write::{self, Command};
 use crate::journal::Asker;
 use crate::plan::Direction;
-use crate::reconcile::{Order, Outcome};
+use crate::reconcile::{Outcome, Request};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,18 +63,18 @@ impl Args {
         let mut settings = self.wanted.add_to(self.host.settings());
         settings.retry = self.retry;
         let (direction, lock_timeout) = (Direction::Apply, self.lock.lock_timeout);
-        let order = Order {
+        let request = Request {
             settings: &settings,
             direction,
             asker: Asker::Person,
-            only: None,
-            over: None,
+            expected_revision: None,
+            expected_text: None,
             while_bad: None,
             command: "apply",
             lock_timeout,
             purge: false,
         };
-        if self.dry_run { write::rehearse(&order, colour) } else { write::run(&order, colour, Command::Apply) }
+        if self.dry_run { write::rehearse(&request, colour) } else { write::run(&request, colour, Command::Apply) }
     }
 }
 
@@ -85,7 +85,7 @@ pub(super) fn summary(outcome: &Outcome) -> String {
         (Some(revision), Some(generation), Some(receipt)) if receipt.committed => format!(
             "Applied revision {revision}, generation {generation}. The kubelet restarts the scheduler; whether it runs is not verified yet."
         ),
-        (Some(revision), _, Some(_)) => format!("Revision {revision} stands; our own files are in order again."),
+        (Some(revision), _, Some(_)) => format!("Revision {revision} stands; our own files are in request again."),
         (Some(revision), ..) => format!("Nothing to change: revision {revision} stands."),
         (None, ..) => "Nothing to change.".to_owned(),
     }

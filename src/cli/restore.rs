@@ -10,7 +10,7 @@ use super::target::with_known_target;
 use super::write::{self, Command};
 use crate::journal::Asker;
 use crate::plan::Direction;
-use crate::reconcile::{Order, Outcome};
+use crate::reconcile::{Outcome, Request};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -78,19 +78,19 @@ impl Args {
             To::LastGood => Direction::LastGood,
         };
         let (lock_timeout, purge) = (self.lock.lock_timeout, self.purge);
-        let order = Order {
+        let request = Request {
             settings: &settings,
             direction,
             asker: Asker::Person,
-            only: None,
-            over: None,
+            expected_revision: None,
+            expected_text: None,
             while_bad: None,
             command: "restore",
             lock_timeout,
             purge,
         };
         let colour = self.color.resolve();
-        if self.dry_run { write::rehearse(&order, colour) } else { write::run(&order, colour, Command::Restore) }
+        if self.dry_run { write::rehearse(&request, colour) } else { write::run(&request, colour, Command::Restore) }
     }
 }
 

@@ -8,7 +8,7 @@ use super::{apply, restore};
 use crate::apply::{Done, HostDoor, Slipped};
 use crate::finding::{Finding, Level};
 use crate::plan::{self, Colour};
-use crate::reconcile::{self, Event, Order, Outcome, World};
+use crate::reconcile::{self, Event, Outcome, Request, World};
 use crate::stamp::Stamp;
 
 /// Whose last line is printed.
@@ -19,9 +19,9 @@ pub(super) enum Command {
 }
 
 /// Runs one pass and prints each step as it is done.
-pub(super) fn run(order: &Order<'_>, colour: Colour, command: Command) -> ExitCode {
+pub(super) fn run(request: &Request<'_>, colour: Colour, command: Command) -> ExitCode {
     let world = World { door: &HostDoor, clock: &now };
-    let outcome = reconcile::run(order, &world, &mut |event| {
+    let outcome = reconcile::run(request, &world, &mut |event| {
         print(&line(&event), ExitCode::SUCCESS);
     });
     let outcome = match outcome {
@@ -51,8 +51,8 @@ pub(super) fn run(order: &Order<'_>, colour: Colour, command: Command) -> ExitCo
 }
 
 /// Says what would be done, and what would be refused.
-pub(super) fn rehearse(order: &Order<'_>, colour: Colour) -> ExitCode {
-    match reconcile::rehearse(order) {
+pub(super) fn rehearse(request: &Request<'_>, colour: Colour) -> ExitCode {
+    match reconcile::rehearse(request) {
         Ok(plan) if plan.has_errors() => print_error(&plan::show(&plan, colour)),
         Ok(plan) => print(&plan::show(&plan, colour), ExitCode::SUCCESS),
         Err(finding) => fail(&[finding], colour),

@@ -15,7 +15,7 @@ use schedpatch::finding::Finding;
 use schedpatch::journal::{Asker, Journal};
 use schedpatch::phase::Phase;
 use schedpatch::plan::Direction;
-use schedpatch::reconcile::{self, Order, Outcome, World};
+use schedpatch::reconcile::{self, Outcome, Request, World};
 use schedpatch::report::{Report, Reporter};
 use schedpatch::settings::{Settings, Wishes};
 use schedpatch::stamp::Stamp;
@@ -286,19 +286,19 @@ impl Node {
     pub fn as_person(&self, direction: Direction, retry: bool) -> Result<Outcome, Finding> {
         let settings = Settings { retry, ..self.settings.clone() };
         let command = if direction == Direction::Apply { "apply" } else { "restore" };
-        let order = Order {
+        let request = Request {
             settings: &settings,
             direction,
             asker: Asker::Person,
-            only: None,
-            over: None,
+            expected_revision: None,
+            expected_text: None,
             while_bad: None,
             command,
             lock_timeout: Duration::from_secs(5),
             purge: false,
         };
         let world = World { door: &HostDoor, clock: &now };
-        let outcome = reconcile::run(&order, &world, &mut |_| {});
+        let outcome = reconcile::run(&request, &world, &mut |_| {});
         self.ring(&self.manifest_path());
         self.ring(&self.on_host("/var/lib/schedpatch/state.json"));
         outcome

@@ -8,7 +8,7 @@ use schedpatch::apply::HostDoor;
 use schedpatch::journal::Asker;
 use schedpatch::phase::Phase;
 use schedpatch::plan::Direction;
-use schedpatch::reconcile::{self, Order, World};
+use schedpatch::reconcile::{self, Request, World};
 use schedpatch::settings::Settings;
 use schedpatch::stamp::Stamp;
 
@@ -20,12 +20,12 @@ async fn apply_slowly(node: &Node, retry: bool) {
     let settings = Settings { retry, ..node.settings.clone() };
     let ((renamed, was_renamed), (go_on, waits)) = (mpsc::channel(), mpsc::channel());
     let person = std::thread::spawn(move || {
-        let order = Order {
+        let request = Request {
             settings: &settings,
             direction: Direction::Apply,
             asker: Asker::Person,
-            only: None,
-            over: None,
+            expected_revision: None,
+            expected_text: None,
             while_bad: None,
             command: "apply",
             lock_timeout: Duration::from_secs(5),
@@ -40,7 +40,7 @@ async fn apply_slowly(node: &Node, retry: bool) {
             },
         );
         let world = World { door: &door, clock: &|| Stamp::from_unix(1) };
-        reconcile::run(&order, &world, &mut |_| {}).map(drop)
+        reconcile::run(&request, &world, &mut |_| {}).map(drop)
     });
     was_renamed.recv_timeout(Duration::from_secs(10)).expect("it renames");
     node.ring(&node.manifest_path());
@@ -119,19 +119,19 @@ fn two_agents_with_different_wishes_stop_fighting_and_say_who_the_other_is() {
         fs::write(other.join("config.yaml"), config("two")).expect("written");
         let settings = Settings { sources: vec![other], ..node.settings.clone() };
         for _ in 0..100 {
-            let order = Order {
+            let request = Request {
                 settings: &settings,
                 direction: Direction::Apply,
                 asker: Asker::Agent,
-                only: None,
-                over: None,
+                expected_revision: None,
+                expected_text: None,
                 while_bad: None,
                 command: "run",
                 lock_timeout: Duration::from_secs(5),
                 purge: false,
             };
             let world = World { door: &HostDoor, clock: &|| Stamp::from_unix(1) };
-            reconcile::run(&order, &world, &mut |_| {}).expect("it writes");
+            reconcile::run(&request, &world, &mut |_| {}).expect("it writes");
             node.ring(&node.manifest_path());
             node.ring(&node.on_host("/var/lib/schedpatch/state.json"));
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use schedpatch::finding::Finding;
 use schedpatch::journal::Asker;
 use schedpatch::plan::Direction;
-use schedpatch::reconcile::{self, Order, Outcome, World};
+use schedpatch::reconcile::{self, Outcome, Request, World};
 use schedpatch::settings::{Settings, Wishes};
 use schedpatch::stamp::Stamp;
 
@@ -273,12 +273,12 @@ fn run(
     // a child that another test has just forked holds our lock, too, until it runs its own program
     let lock_timeout = Duration::from_secs(10);
     let asker = if matches!(operation, Operation::Prove(_)) { Asker::Agent } else { Asker::Person };
-    let order = Order {
+    let request = Request {
         settings: &settings,
         direction,
         asker,
-        only: None,
-        over: None,
+        expected_revision: None,
+        expected_text: None,
         while_bad: None,
         command,
         lock_timeout,
@@ -287,10 +287,10 @@ fn run(
     let world = World { door, clock: &|| Stamp::from_unix(1_800_000_000) };
     let told = |finding: Finding| format!("{}: {}", finding.rule, finding.message);
     if matches!(operation, Operation::Prove(_)) {
-        let text = reconcile::look(&order).map_err(told)?.1.target.ok_or("no target")?.digest;
-        assert!(reconcile::prove(&order, &world, text).map_err(told)?, "it stands");
+        let text = reconcile::look(&request).map_err(told)?.1.target.ok_or("no target")?.digest;
+        assert!(reconcile::prove(&request, &world, text).map_err(told)?, "it stands");
     }
-    let outcome = reconcile::run(&order, &world, &mut |_| {}).map_err(told)?;
+    let outcome = reconcile::run(&request, &world, &mut |_| {}).map_err(told)?;
     match outcome.plan.findings.first() {
         Some(finding) if outcome.plan.has_errors() => Err(format!("{}: {}", finding.rule, finding.message)),
         _ => Ok(outcome),
