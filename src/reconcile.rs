@@ -67,30 +67,30 @@ pub struct Outcome {
     pub purged: Option<bool>,
 }
 
-/// The world outside: the host's files and the time.
-pub struct World<'a> {
+/// The env outside: the host's files and the time.
+pub struct Env<'a> {
     /// The way to the host's files
     pub door: &'a dyn Door,
     /// The time of the day
     pub clock: &'a dyn Fn() -> Stamp,
 }
 
-impl fmt::Debug for World<'_> {
+impl fmt::Debug for Env<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("World")
+        f.write_str("Env")
     }
 }
 
 /// Runs one pass. What is up to date is left alone: not even the lock is taken.
-pub fn run(request: &Request<'_>, world: &World<'_>, told: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Finding> {
-    run_from(request, look(request)?, world, told)
+pub fn run(request: &Request<'_>, env: &Env<'_>, told: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Finding> {
+    run_from(request, look(request)?, env, told)
 }
 
 /// The same for who has just looked. Under the lock it is looked again in any case.
 pub fn run_from(
     request: &Request<'_>,
     (snapshot, plan): (Snapshot, Plan),
-    world: &World<'_>,
+    env: &Env<'_>,
     told: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, Finding> {
     let is_bare = request.purge && plan.commit().is_none() && !observe::exists(request.settings);
@@ -107,9 +107,9 @@ pub fn run_from(
         apply::check(&root, &request.settings.state_dir, &plan)
             .or_else(|error| if is_transient(&error) { Ok(()) } else { Err(error.finding()) })?;
     }
-    let now = (world.clock)();
-    let lock = take_lock(request, world.door, &root, now, told)?;
-    let writer = Writer { door: world.door, root: &root, lock: &lock, now };
+    let now = (env.clock)();
+    let lock = take_lock(request, env.door, &root, now, told)?;
+    let writer = Writer { door: env.door, root: &root, lock: &lock, now };
     let mut outcome = write(request, &writer, (snapshot, plan), told)?;
     if request.purge && !outcome.plan.has_errors() {
         // ours must be out of every manifest, this one too, now that nobody else of us writes
@@ -124,35 +124,35 @@ pub fn run_from(
 }
 
 /// Writes down that this very text of the target was seen to run; `false` if it does not stand any more, or somebody holds.
-pub fn prove(request: &Request<'_>, world: &World<'_>, text: Digest) -> Result<bool, Finding> {
+pub fn prove(request: &Request<'_>, env: &Env<'_>, text: Digest) -> Result<bool, Finding> {
     let root = open_root(request.settings)?;
-    let now = (world.clock)();
-    let lock = take_lock(request, world.door, &root, now, &mut |_| {})?;
+    let now = (env.clock)();
+    let lock = take_lock(request, env.door, &root, now, &mut |_| {})?;
     let (snapshot, plan) = look_once(request, None)?;
     if is_held(request, &snapshot) {
         return Ok(false);
     }
-    let writer = Writer { door: world.door, root: &root, lock: &lock, now };
+    let writer = Writer { door: env.door, root: &root, lock: &lock, now };
     apply::prove(&writer, &plan, &snapshot, text).map_err(|error| error.finding())
 }
 
 /// Removes the mark of a revision that turned out not to be at fault; `false` if there is none.
-pub fn forgive(request: &Request<'_>, world: &World<'_>, revision: &str) -> Result<bool, Finding> {
+pub fn forgive(request: &Request<'_>, env: &Env<'_>, revision: &str) -> Result<bool, Finding> {
     let root = open_root(request.settings)?;
-    let now = (world.clock)();
-    let lock = take_lock(request, world.door, &root, now, &mut |_| {})?;
+    let now = (env.clock)();
+    let lock = take_lock(request, env.door, &root, now, &mut |_| {})?;
     let (snapshot, _) = look_once(request, None)?;
-    let writer = Writer { door: world.door, root: &root, lock: &lock, now };
+    let writer = Writer { door: env.door, root: &root, lock: &lock, now };
     apply::forgive(&writer, &snapshot.state, revision).map_err(|error| error.finding())
 }
 
 /// Closes files of ours that everybody may read; restarts nothing.
-pub fn tighten(request: &Request<'_>, world: &World<'_>) -> Result<(), Finding> {
+pub fn tighten(request: &Request<'_>, env: &Env<'_>) -> Result<(), Finding> {
     let root = open_root(request.settings)?;
-    let now = (world.clock)();
-    let lock = take_lock(request, world.door, &root, now, &mut |_| {})?;
+    let now = (env.clock)();
+    let lock = take_lock(request, env.door, &root, now, &mut |_| {})?;
     let (_, plan) = look_once(request, None)?;
-    let writer = Writer { door: world.door, root: &root, lock: &lock, now };
+    let writer = Writer { door: env.door, root: &root, lock: &lock, now };
     apply::tighten(&writer, &plan).map_err(|error| error.finding())
 }
 

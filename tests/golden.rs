@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use schedpatch::journal::Asker;
 use schedpatch::plan::{self, Direction, Plan, StepKind};
-use schedpatch::reconcile::{self, Request, World};
+use schedpatch::reconcile::{self, Env, Request};
 use schedpatch::settings::Settings;
 use schedpatch::stamp::Stamp;
 use schedpatch::{cli, observe};
@@ -105,7 +105,7 @@ fn carry_out(copy: &Path, direction: Direction) {
         lock_timeout: Duration::ZERO,
         purge: false,
     };
-    let outcome = reconcile::run(&request, &World { door: &door, clock: &|| Stamp::default() }, &mut |_| {});
+    let outcome = reconcile::run(&request, &Env { door: &door, clock: &|| Stamp::default() }, &mut |_| {});
     let outcome = outcome.unwrap_or_else(|finding| panic!("{}: {finding:?}", copy.display()));
     assert!(outcome.receipt.is_some_and(|receipt| receipt.committed), "{}: {direction:?} commits", copy.display());
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use schedpatch::apply::HostDoor;
 use schedpatch::journal::Asker;
 use schedpatch::plan::Direction;
-use schedpatch::reconcile::{self, Event, Request, World};
+use schedpatch::reconcile::{self, Env, Event, Request};
 use schedpatch::stamp::Stamp;
 
 use crate::instructions;
@@ -94,7 +94,7 @@ fn apply(scenario: &Scenario) -> (Duration, Duration) {
             planned = Instant::now();
         }
     };
-    reconcile::run(&request, &World { door: &HostDoor, clock: &clock }, told).expect("it applies");
+    reconcile::run(&request, &Env { door: &HostDoor, clock: &clock }, told).expect("it applies");
     (planned.elapsed(), begun.elapsed())
 }
 

@@ -7,7 +7,7 @@ use crate::finding::Finding;
 use crate::journal::{Asker, Journal};
 use crate::phase::{Change, Phase, Standing};
 use crate::plan::Direction;
-use crate::reconcile::{self, Event, Outcome, Request, World};
+use crate::reconcile::{self, Env, Event, Outcome, Request};
 use crate::revision::Digest;
 use crate::verify::{Cause, Failure};
 
@@ -54,7 +54,7 @@ impl Agent {
         expected_text: Option<Digest>,
     ) -> Result<Outcome, Finding> {
         let request = Request { expected_text, ..self.request(direction, asker) };
-        let outcome = reconcile::run(&request, &self.world(), &mut |event| log(&event));
+        let outcome = reconcile::run(&request, &self.env(), &mut |event| log(&event));
         self.note(outcome)
     }
 
@@ -67,7 +67,7 @@ impl Agent {
         revision: &str,
     ) -> Result<Outcome, Finding> {
         let request = Request { expected_text, while_bad: Some(revision), ..self.request(direction, asker) };
-        let outcome = reconcile::run(&request, &self.world(), &mut |event| log(&event));
+        let outcome = reconcile::run(&request, &self.env(), &mut |event| log(&event));
         self.note(outcome)
     }
 
@@ -78,7 +78,7 @@ impl Agent {
             ..self.request(Direction::Apply, Asker::Agent)
         };
         let first = (seen.snapshot.clone(), seen.plan.clone());
-        let outcome = reconcile::run_from(&request, first, &self.world(), &mut |event| log(&event));
+        let outcome = reconcile::run_from(&request, first, &self.env(), &mut |event| log(&event));
         self.note(outcome)
     }
 
@@ -98,8 +98,8 @@ impl Agent {
         }
     }
 
-    fn world(&self) -> World<'_> {
-        World { door: &*self.door.0, clock: &self.options.clock }
+    fn env(&self) -> Env<'_> {
+        Env { door: &*self.door.0, clock: &self.options.clock }
     }
 
     fn note(&mut self, outcome: Result<Outcome, Finding>) -> Result<Outcome, Finding> {
@@ -216,7 +216,7 @@ impl Agent {
     /// Writes down that what stands was seen to run.
     pub(super) fn prove(&mut self, seen: &Seen) -> Option<Rest> {
         let target = seen.plan.target.as_ref()?;
-        let proven = reconcile::prove(&self.request(Direction::Judge, Asker::Agent), &self.world(), target.digest);
+        let proven = reconcile::prove(&self.request(Direction::Judge, Asker::Agent), &self.env(), target.digest);
         match proven {
             Ok(true) => {
                 if let Some(committed) = self.committed.take() {
@@ -291,7 +291,7 @@ impl Agent {
             return;
         }
         let request = self.request(Direction::Judge, Asker::Agent);
-        if let Err(finding) = reconcile::tighten(&request, &self.world()) {
+        if let Err(finding) = reconcile::tighten(&request, &self.env()) {
             tracing::warn!("cannot close files that everybody may read: {}", Standing::blocked(&finding).message);
         }
     }
@@ -300,7 +300,7 @@ impl Agent {
     pub(super) fn forgive(&mut self, seen: &Seen, failure: &Failure) -> Option<Rest> {
         let (revision, text) = (seen.plan.revision.clone()?, text_of(seen)?);
         let request = self.request(Direction::Judge, Asker::Agent);
-        if let Err(finding) = reconcile::forgive(&request, &self.world(), &revision) {
+        if let Err(finding) = reconcile::forgive(&request, &self.env(), &revision) {
             return Some(Rest { standing: Standing::blocked(&finding), after: RETRY });
         }
         self.failing_original = Some(FailingOriginal { text, waiting: revision, reason: failure.message.clone() });

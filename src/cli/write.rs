@@ -8,7 +8,7 @@ use super::{apply, restore};
 use crate::apply::{Done, HostDoor, Slipped};
 use crate::finding::{Finding, Level};
 use crate::plan::{self, Colour};
-use crate::reconcile::{self, Event, Outcome, Request, World};
+use crate::reconcile::{self, Env, Event, Outcome, Request};
 use crate::stamp::Stamp;
 
 /// Whose last line is printed.
@@ -20,8 +20,8 @@ pub(super) enum Command {
 
 /// Runs one pass and prints each step as it is done.
 pub(super) fn run(request: &Request<'_>, colour: Colour, command: Command) -> ExitCode {
-    let world = World { door: &HostDoor, clock: &now };
-    let outcome = reconcile::run(request, &world, &mut |event| {
+    let env = Env { door: &HostDoor, clock: &now };
+    let outcome = reconcile::run(request, &env, &mut |event| {
         print(&line(&event), ExitCode::SUCCESS);
     });
     let outcome = match outcome {

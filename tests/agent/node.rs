@@ -15,7 +15,7 @@ use schedpatch::finding::Finding;
 use schedpatch::journal::{Asker, Journal};
 use schedpatch::phase::Phase;
 use schedpatch::plan::Direction;
-use schedpatch::reconcile::{self, Outcome, Request, World};
+use schedpatch::reconcile::{self, Env, Outcome, Request};
 use schedpatch::report::{Report, Reporter};
 use schedpatch::settings::{Settings, Wishes};
 use schedpatch::stamp::Stamp;
@@ -297,8 +297,8 @@ impl Node {
             lock_timeout: Duration::from_secs(5),
             purge: false,
         };
-        let world = World { door: &HostDoor, clock: &now };
-        let outcome = reconcile::run(&request, &world, &mut |_| {});
+        let env = Env { door: &HostDoor, clock: &now };
+        let outcome = reconcile::run(&request, &env, &mut |_| {});
         self.ring(&self.manifest_path());
         self.ring(&self.on_host("/var/lib/schedpatch/state.json"));
         outcome

@@ -8,7 +8,7 @@ use schedpatch::apply::HostDoor;
 use schedpatch::journal::Asker;
 use schedpatch::phase::Phase;
 use schedpatch::plan::Direction;
-use schedpatch::reconcile::{self, Request, World};
+use schedpatch::reconcile::{self, Env, Request};
 use schedpatch::settings::Settings;
 use schedpatch::stamp::Stamp;
 
@@ -39,8 +39,8 @@ async fn apply_slowly(node: &Node, retry: bool) {
                 let _ = waits.recv_timeout(Duration::from_secs(10));
             },
         );
-        let world = World { door: &door, clock: &|| Stamp::from_unix(1) };
-        reconcile::run(&request, &world, &mut |_| {}).map(drop)
+        let env = Env { door: &door, clock: &|| Stamp::from_unix(1) };
+        reconcile::run(&request, &env, &mut |_| {}).map(drop)
     });
     was_renamed.recv_timeout(Duration::from_secs(10)).expect("it renames");
     node.ring(&node.manifest_path());
@@ -130,8 +130,8 @@ fn two_agents_with_different_wishes_stop_fighting_and_say_who_the_other_is() {
                 lock_timeout: Duration::from_secs(5),
                 purge: false,
             };
-            let world = World { door: &HostDoor, clock: &|| Stamp::from_unix(1) };
-            reconcile::run(&request, &world, &mut |_| {}).expect("it writes");
+            let env = Env { door: &HostDoor, clock: &|| Stamp::from_unix(1) };
+            reconcile::run(&request, &env, &mut |_| {}).expect("it writes");
             node.ring(&node.manifest_path());
             node.ring(&node.on_host("/var/lib/schedpatch/state.json"));
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use schedpatch::finding::Finding;
 use schedpatch::journal::Asker;
 use schedpatch::plan::Direction;
-use schedpatch::reconcile::{self, Outcome, Request, World};
+use schedpatch::reconcile::{self, Env, Outcome, Request};
 use schedpatch::settings::{Settings, Wishes};
 use schedpatch::stamp::Stamp;
 
@@ -284,13 +284,13 @@ fn run(
         lock_timeout,
         purge,
     };
-    let world = World { door, clock: &|| Stamp::from_unix(1_800_000_000) };
+    let env = Env { door, clock: &|| Stamp::from_unix(1_800_000_000) };
     let told = |finding: Finding| format!("{}: {}", finding.rule, finding.message);
     if matches!(operation, Operation::Prove(_)) {
         let text = reconcile::look(&request).map_err(told)?.1.target.ok_or("no target")?.digest;
-        assert!(reconcile::prove(&request, &world, text).map_err(told)?, "it stands");
+        assert!(reconcile::prove(&request, &env, text).map_err(told)?, "it stands");
     }
-    let outcome = reconcile::run(&request, &world, &mut |_| {}).map_err(told)?;
+    let outcome = reconcile::run(&request, &env, &mut |_| {}).map_err(told)?;
     match outcome.plan.findings.first() {
         Some(finding) if outcome.plan.has_errors() => Err(format!("{}: {}", finding.rule, finding.message)),
         _ => Ok(outcome),
