@@ -29,7 +29,7 @@ use crate::settings::Settings;
 use crate::verify::{Cause, Failure, Health, PodWatch, Trial};
 use crate::wake::Wakes;
 use limit::Limit;
-use options::{ClientHandle, DoorHandle};
+use options::{ClientHandle, FsHandle};
 pub use options::{Options, Outside, Proof, Rollout, SchedulerAt};
 use others::Others;
 use watching::KnownFiles;
@@ -56,7 +56,7 @@ pub struct Agent {
     command: String,
     client: Option<ClientHandle>,
     scheduler: SchedulerAt,
-    door: DoorHandle,
+    fs: FsHandle,
     report: watch::Sender<Report>,
     turned: watch::Sender<Instant>,
     began: Instant,
@@ -127,14 +127,14 @@ impl Agent {
         report: watch::Sender<Report>,
         turned: watch::Sender<Instant>,
     ) -> Self {
-        let Outside { client, wakes, door, scheduler } = outside;
+        let Outside { client, wakes, fs, scheduler } = outside;
         Self {
             settings,
             options,
             command: format!("run {:08x}", RandomState::new().build_hasher().finish() >> 32),
             client: client.map(ClientHandle),
             scheduler,
-            door: DoorHandle(door),
+            fs: FsHandle(fs),
             report,
             turned,
             began: Instant::now(),

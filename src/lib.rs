@@ -9,7 +9,7 @@
 //!
 //! Folders are the stages, in this order; `reconcile` is one pass through them. `platform`, `compose`, `edit`, `plan`, `revision`,
 //! `journal` and `status` are pure: no clock, no file, no network, no environment. `observe` reads and never writes. Only
-//! `apply` writes to the host, and every call that does goes through `apply::Door`. `fleet` is apart: it asks the cluster
+//! `apply` writes to the host, and every call that does goes through `apply::HostFs`. `fleet` is apart: it asks the cluster
 //! where all nodes are.
 
 pub mod agent;

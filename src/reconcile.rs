@@ -5,7 +5,7 @@ use std::fmt;
 use std::thread;
 use std::time::Duration;
 
-use crate::apply::{self, ApplyError, Claim, Done, Door, Lock, Receipt, Root, Writer};
+use crate::apply::{self, ApplyError, Claim, Done, HostFs, Lock, Receipt, Root, Writer};
 use crate::finding::Finding;
 use crate::journal::Asker;
 use crate::observe::{self, Scope, Snapshot};
@@ -70,7 +70,7 @@ pub struct Outcome {
 /// The env outside: the host's files and the time.
 pub struct Env<'a> {
     /// The way to the host's files
-    pub door: &'a dyn Door,
+    pub fs: &'a dyn HostFs,
     /// The time of the day
     pub clock: &'a dyn Fn() -> Stamp,
 }
@@ -108,8 +108,8 @@ pub fn run_from(
             .or_else(|error| if is_transient(&error) { Ok(()) } else { Err(error.finding()) })?;
     }
     let now = (env.clock)();
-    let lock = take_lock(request, env.door, &root, now, told)?;
-    let writer = Writer { door: env.door, root: &root, lock: &lock, now };
+    let lock = take_lock(request, env.fs, &root, now, told)?;
+    let writer = Writer { fs: env.fs, root: &root, lock: &lock, now };
     let mut outcome = write(request, &writer, (snapshot, plan), told)?;
     if request.purge && !outcome.plan.has_errors() {
         // ours must be out of every manifest, this one too, now that nobody else of us writes
@@ -127,12 +127,12 @@ pub fn run_from(
 pub fn prove(request: &Request<'_>, env: &Env<'_>, text: Digest) -> Result<bool, Finding> {
     let root = open_root(request.settings)?;
     let now = (env.clock)();
-    let lock = take_lock(request, env.door, &root, now, &mut |_| {})?;
+    let lock = take_lock(request, env.fs, &root, now, &mut |_| {})?;
     let (snapshot, plan) = look_once(request, None)?;
     if is_held(request, &snapshot) {
         return Ok(false);
     }
-    let writer = Writer { door: env.door, root: &root, lock: &lock, now };
+    let writer = Writer { fs: env.fs, root: &root, lock: &lock, now };
     apply::prove(&writer, &plan, &snapshot, text).map_err(|error| error.finding())
 }
 
@@ -140,9 +140,9 @@ pub fn prove(request: &Request<'_>, env: &Env<'_>, text: Digest) -> Result<bool,
 pub fn forgive(request: &Request<'_>, env: &Env<'_>, revision: &str) -> Result<bool, Finding> {
     let root = open_root(request.settings)?;
     let now = (env.clock)();
-    let lock = take_lock(request, env.door, &root, now, &mut |_| {})?;
+    let lock = take_lock(request, env.fs, &root, now, &mut |_| {})?;
     let (snapshot, _) = look_once(request, None)?;
-    let writer = Writer { door: env.door, root: &root, lock: &lock, now };
+    let writer = Writer { fs: env.fs, root: &root, lock: &lock, now };
     apply::forgive(&writer, &snapshot.state, revision).map_err(|error| error.finding())
 }
 
@@ -150,22 +150,22 @@ pub fn forgive(request: &Request<'_>, env: &Env<'_>, revision: &str) -> Result<b
 pub fn tighten(request: &Request<'_>, env: &Env<'_>) -> Result<(), Finding> {
     let root = open_root(request.settings)?;
     let now = (env.clock)();
-    let lock = take_lock(request, env.door, &root, now, &mut |_| {})?;
+    let lock = take_lock(request, env.fs, &root, now, &mut |_| {})?;
     let (_, plan) = look_once(request, None)?;
-    let writer = Writer { door: env.door, root: &root, lock: &lock, now };
+    let writer = Writer { fs: env.fs, root: &root, lock: &lock, now };
     apply::tighten(&writer, &plan).map_err(|error| error.finding())
 }
 
 fn take_lock(
     request: &Request<'_>,
-    door: &dyn Door,
+    fs: &dyn HostFs,
     root: &Root,
     now: Stamp,
     told: &mut dyn FnMut(Event<'_>),
 ) -> Result<Lock, Finding> {
     let Request { command, lock_timeout: timeout, .. } = *request;
     let claim = Claim { state_dir: &request.settings.state_dir, command, now, timeout };
-    Lock::take(door, root, &claim, &mut |holder| told(Event::Waiting(holder))).map_err(|error| error.finding())
+    Lock::take(fs, root, &claim, &mut |holder| told(Event::Waiting(holder))).map_err(|error| error.finding())
 }
 
 /// Says what would be done, and what the writer would refuse; writes nothing.

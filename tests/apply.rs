@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use schedpatch::apply::{Claim, HostDoor, Lock, Root, Walk};
+use schedpatch::apply::{Claim, Lock, RealFs, Root, Walk};
 use schedpatch::stamp::Stamp;
 use support::scenario::copy_tree;
 
@@ -353,7 +353,7 @@ fn who_waits_is_told_for_whom_and_only_as_long_as_asked() {
         now: Stamp::from_unix(1_794_853_868),
         timeout: Duration::ZERO,
     };
-    let lock = Lock::take(&HostDoor, &root, &claim, &mut |_| {}).expect("nobody else has it");
+    let lock = Lock::take(&RealFs, &root, &claim, &mut |_| {}).expect("nobody else has it");
     let begun = Instant::now();
     let said = host.refuses(&["apply", "--source", "a", "--lock-timeout", "300ms"], "locked");
     assert!(begun.elapsed() >= Duration::from_millis(300));

@@ -1,4 +1,4 @@
-//! Killed, failing and losing power at every call: the short form, through the door. `hack/crash` has the long one.
+//! Killed, failing and losing power at every call: the short form, through the fs. `hack/crash` has the long one.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -8,7 +8,7 @@
 
 mod support;
 
-use support::doors::{Call, Fault, TestDoor};
+use support::faulty_fs::{Call, Fault, FaultyFs};
 use support::rng::Rng;
 use support::scenario::{self, Operation, Scenario};
 use support::{Effort, effort};
@@ -21,21 +21,21 @@ const ERRNOS: [(i32, &str); 7] =
 
 /// How many calls an operation makes.
 fn count(scenario: &Scenario) -> usize {
-    let door = TestDoor::new(Fault::None);
-    scenario.run(&scenario.host("count"), &door).expect("it runs");
-    door.calls().len()
+    let fs = FaultyFs::new(Fault::None);
+    scenario.run(&scenario.host("count"), &fs).expect("it runs");
+    fs.calls().len()
 }
 
 /// Runs the operation again until it is settled, and checks that one more run changes nothing.
 fn recover(scenario: &Scenario, root: &std::path::Path) -> Result<(), String> {
-    scenario.run(root, &TestDoor::new(Fault::None)).map_err(|why| format!("recovery: {why}"))?;
+    scenario.run(root, &FaultyFs::new(Fault::None)).map_err(|why| format!("recovery: {why}"))?;
     scenario.expectation.check_settled(root).map_err(|why| format!("after recovery: {why}"))?;
-    let door = TestDoor::new(Fault::None);
-    scenario.run(root, &door).map_err(|why| format!("the run after: {why}"))?;
+    let fs = FaultyFs::new(Fault::None);
+    scenario.run(root, &fs).map_err(|why| format!("the run after: {why}"))?;
     let purges = matches!(scenario.operation, Operation::Purge);
     // the agent does not ask for a proof that it has
     let proves = matches!(scenario.operation, Operation::Prove(_));
-    let calls = door.calls().into_iter().filter(|call| !(proves && is_about_lock(call))).count();
+    let calls = fs.calls().into_iter().filter(|call| !(proves && is_about_lock(call))).count();
     if !purges && calls > 0 {
         return Err(format!("a host that is up to date was written to by {calls} calls"));
     }
@@ -55,7 +55,7 @@ fn killed_before_every_call_and_again_during_recovery() {
         for at in 0..=calls {
             let fail = |why: String| panic!("{}, killed before call {at} of {calls}: {why}", scenario.name);
             let root = scenario.host("one");
-            let _ = scenario.run(&root, &TestDoor::new(Fault::Kill(at)));
+            let _ = scenario.run(&root, &FaultyFs::new(Fault::Kill(at)));
             scenario.expectation.check_instant(&root).unwrap_or_else(fail);
             recover(&scenario, &root).unwrap_or_else(fail);
             points += 1;
@@ -69,8 +69,8 @@ fn killed_before_every_call_and_again_during_recovery() {
         for (first, second) in chosen {
             let fail = |why: String| panic!("{}, killed before {first}, then {second}: {why}", scenario.name);
             let root = scenario.host("two");
-            let _ = scenario.run(&root, &TestDoor::new(Fault::Kill(first)));
-            let _ = scenario.run(&root, &TestDoor::new(Fault::Kill(second)));
+            let _ = scenario.run(&root, &FaultyFs::new(Fault::Kill(first)));
+            let _ = scenario.run(&root, &FaultyFs::new(Fault::Kill(second)));
             scenario.expectation.check_instant(&root).unwrap_or_else(fail);
             recover(&scenario, &root).unwrap_or_else(fail);
             pairs += 1;
@@ -86,7 +86,7 @@ fn whatever_was_interrupted_can_be_taken_out() {
         let edited = scenario.name.contains("edited") || scenario.name.contains("drift");
         for at in 0..=count(&scenario) {
             let root = scenario.host("one");
-            let _ = scenario.run(&root, &TestDoor::new(Fault::Kill(at)));
+            let _ = scenario.run(&root, &FaultyFs::new(Fault::Kill(at)));
             scenario.restore(&root).unwrap_or_else(|why| panic!("{}, killed before {at}: {why}", scenario.name));
             let now = std::fs::read(scenario.target(&root)).expect("there");
             assert!(edited || now == scenario.original, "{}, killed before {at}: not the original", scenario.name);
@@ -108,7 +108,7 @@ fn every_error_at_every_call_is_told_and_leaves_nothing_behind() {
             for at in (0..calls).filter(tried) {
                 let fail = |why: String| panic!("{}, {name} at call {at} of {calls}: {why}", scenario.name);
                 let root = scenario.host("one");
-                let result = scenario.run(&root, &TestDoor::new(Fault::Error(at, errno)));
+                let result = scenario.run(&root, &FaultyFs::new(Fault::Error(at, errno)));
                 failed += usize::from(result.is_err());
                 scenario.expectation.check_instant(&root).unwrap_or_else(fail);
                 recover(&scenario, &root).unwrap_or_else(fail);
@@ -118,7 +118,7 @@ fn every_error_at_every_call_is_told_and_leaves_nothing_behind() {
         for at in 0..calls {
             let fail = |why: String| panic!("{}, short write at call {at} of {calls}: {why}", scenario.name);
             let root = scenario.host("one");
-            scenario.run(&root, &TestDoor::new(Fault::Short(at))).map_or_else(fail, drop);
+            scenario.run(&root, &FaultyFs::new(Fault::Short(at))).map_or_else(fail, drop);
             scenario.expectation.check_settled(&root).unwrap_or_else(fail);
             points += 1;
         }

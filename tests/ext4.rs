@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::doors::{Call, Fault, TestDoor};
+use support::faulty_fs::{Call, Fault, FaultyFs};
 use support::scenario::{self, Scenario};
 
 /// A file system in a file, mounted for as long as this lives.
@@ -57,12 +57,12 @@ fn copies(scenario: &Scenario, home: &Path) -> Vec<PathBuf> {
         File::open(root.join(path.trim_start_matches('/'))).expect("it is there").sync_all().expect("synced");
         copy();
     };
-    let door = TestDoor::with(|call| match call {
+    let fs = FaultyFs::with(|call| match call {
         Call::Sync { file } => sync(file),
         Call::SyncDir { dir } => sync(dir),
         _ => {}
     });
-    scenario.run(&root, &door).expect("it runs");
+    scenario.run(&root, &fs).expect("it runs");
     copy();
     (0..count.get()).map(|number| home.join(format!("copy-{number}.img"))).collect()
 }
@@ -79,7 +79,7 @@ fn power_lost_around_every_sync_on_ext4() {
             let root = mounted.0.join("host");
             let fail = |why: String| panic!("{}, disk {number}: {why}\n{}", scenario.name, copy.display());
             scenario.expectation.check_instant(&root).unwrap_or_else(fail);
-            scenario.run(&root, &TestDoor::new(Fault::None)).map_or_else(fail, drop);
+            scenario.run(&root, &FaultyFs::new(Fault::None)).map_or_else(fail, drop);
             scenario.expectation.check_settled(&root).unwrap_or_else(fail);
             drop(mounted);
             fs::remove_file(copy).expect("removed");

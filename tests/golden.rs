@@ -22,7 +22,7 @@ use schedpatch::reconcile::{self, Env, Request};
 use schedpatch::settings::Settings;
 use schedpatch::stamp::Stamp;
 use schedpatch::{cli, observe};
-use support::doors::{Fault, TestDoor};
+use support::faulty_fs::{Fault, FaultyFs};
 
 /// kubeadm writes its manifests so; git does not keep it.
 const MANIFEST_MODE: u32 = 0o600;
@@ -93,7 +93,7 @@ fn make_plan(copy: &Path, direction: Direction) -> Plan {
 
 /// Carries out, as the program does.
 fn carry_out(copy: &Path, direction: Direction) {
-    let (settings, door) = (settings(copy), TestDoor::new(Fault::None));
+    let (settings, fs) = (settings(copy), FaultyFs::new(Fault::None));
     let request = Request {
         settings: &settings,
         direction,
@@ -105,7 +105,7 @@ fn carry_out(copy: &Path, direction: Direction) {
         lock_timeout: Duration::ZERO,
         purge: false,
     };
-    let outcome = reconcile::run(&request, &Env { door: &door, clock: &|| Stamp::default() }, &mut |_| {});
+    let outcome = reconcile::run(&request, &Env { fs: &fs, clock: &|| Stamp::default() }, &mut |_| {});
     let outcome = outcome.unwrap_or_else(|finding| panic!("{}: {finding:?}", copy.display()));
     assert!(outcome.receipt.is_some_and(|receipt| receipt.committed), "{}: {direction:?} commits", copy.display());
 }

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 
 use support::disk::{Disk, Image, materialise};
-use support::doors::{Call, Fault, TestDoor};
+use support::faulty_fs::{Call, Fault, FaultyFs};
 use support::rng::Rng;
 use support::scenario::{self, Scenario};
 use support::{Effort, effort};
@@ -58,7 +58,7 @@ impl<'a> Loss<'a> {
             expectation.check_durable(&self.root)?;
         }
         expectation.check_instant(&self.root)?;
-        let recovered = self.scenario.run(&self.root, &TestDoor::new(Fault::None));
+        let recovered = self.scenario.run(&self.root, &FaultyFs::new(Fault::None));
         recovered.map_err(|why| format!("recovery: {why}"))?;
         expectation.check_settled(&self.root).map_err(|why| format!("after recovery: {why}"))?;
         self.good.insert(image);
@@ -72,19 +72,19 @@ fn is_tried(scenario: &Scenario) -> bool {
 }
 
 fn effects(scenario: &Scenario) -> Vec<Call> {
-    let door = TestDoor::new(Fault::None);
-    scenario.run(&scenario.host("effects"), &door).expect("it runs");
-    door.effects()
+    let fs = FaultyFs::new(Fault::None);
+    scenario.run(&scenario.host("effects"), &fs).expect("it runs");
+    fs.effects()
 }
 
 #[test]
 fn the_model_of_the_disk_ends_where_the_real_one_does() {
     for scenario in scenario::all_of_agent("model") {
         let root = scenario.host("real");
-        let door = TestDoor::new(Fault::None);
-        scenario.run(&root, &door).expect("it runs");
+        let fs = FaultyFs::new(Fault::None);
+        scenario.run(&root, &fs).expect("it runs");
         let mut disk = Disk::of(&scenario.template);
-        door.effects().iter().for_each(|call| disk.play(call));
+        fs.effects().iter().for_each(|call| disk.play(call));
         let modelled = root.with_file_name("modelled");
         // of all images the one in which nothing is lost
         let images = disk.images(&mut Rng::new(0));
@@ -138,9 +138,9 @@ fn killed_and_then_the_power_goes_during_recovery() {
         };
         for at in (calls % step..=calls).step_by(step) {
             let root = scenario.host("killed");
-            let killed = TestDoor::new(Fault::Kill(at));
+            let killed = FaultyFs::new(Fault::Kill(at));
             let _ = scenario.run(&root, &killed);
-            let recovery = TestDoor::new(Fault::None);
+            let recovery = FaultyFs::new(Fault::None);
             scenario.run(&root, &recovery).unwrap_or_else(|why| panic!("{}, killed before {at}: {why}", scenario.name));
             let calls: Vec<Call> = killed.effects().into_iter().chain(recovery.effects()).collect();
             loss.play(&calls).unwrap_or_else(|why| panic!("{}, killed before {at}, then {why}", scenario.name));
@@ -157,23 +157,23 @@ fn every_call_is_missed_when_it_is_dropped() {
     // of what a killed run left, all counts as on the disk here, and syncing it again is not missed
     let is_settled = |scenario: &Scenario| scenario.name != scenario::AFTER_KILL;
     for scenario in scenario::all_of_agent("mutation").into_iter().filter(is_tried).filter(is_settled) {
-        let reference = TestDoor::new(Fault::None);
+        let reference = FaultyFs::new(Fault::None);
         scenario.run(&scenario.host("reference"), &reference).expect("it runs");
         let calls = reference.calls();
         let mut loss = Loss::new(&scenario, "dropped");
         for (at, call) in calls.iter().enumerate() {
             dropped += 1;
-            let door = TestDoor::new(Fault::Drop(at));
+            let fs = FaultyFs::new(Fault::Drop(at));
             let root = scenario.host("dropped");
-            let result = scenario.run(&root, &door);
+            let result = scenario.run(&root, &fs);
             let expectation = &scenario.expectation;
             if result.is_err() {
                 told += 1;
-            } else if made_again(call, &door.calls()) {
+            } else if made_again(call, &fs.calls()) {
                 again += 1;
             } else if expectation.check_settled(&root).is_ok()
                 && expectation.check_lock(&root, scenario::COMMAND).is_ok()
-                && loss.play(&door.effects()).is_ok()
+                && loss.play(&fs.effects()).is_ok()
                 && !is_lock_line_of_purge(&scenario, call)
             {
                 unmissed.push(format!("{}: call {at}, {}", scenario.name, shortened(call)));

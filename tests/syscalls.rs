@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::doors::{Call, Fault, TestDoor};
+use support::faulty_fs::{Call, Fault, FaultyFs};
 use support::rng::Rng;
 use support::scenario::{self, Scenario};
 use support::{Effort, effort};
@@ -35,7 +35,7 @@ struct Traced {
     syscall: String,
     /// The how-manieth call of this name it is, from 1, as strace counts
     number: usize,
-    /// What it is, in the door's words, and the last part of the name
+    /// What it is, in the fs's words, and the last part of the name
     meaning: (&'static str, String),
 }
 
@@ -74,7 +74,7 @@ fn parse(log: &str) -> Vec<Traced> {
     found
 }
 
-/// What a call does, in the door's words; none for reading and for printing.
+/// What a call does, in the fs's words; none for reading and for printing.
 fn meaning(syscall: &str, args: &str) -> Option<(&'static str, String)> {
     let quoted: Vec<&str> = args.split('"').skip(1).step_by(2).collect();
     let name = |index: usize| quoted.get(index).unwrap_or(&"").rsplit('/').next().unwrap_or_default().to_owned();
@@ -97,7 +97,7 @@ fn meaning(syscall: &str, args: &str) -> Option<(&'static str, String)> {
     }
 }
 
-/// The same of a call through the door.
+/// The same of a call through the fs.
 fn in_words(call: &Call) -> (&'static str, String) {
     match call {
         Call::MakeDir { name, .. } => ("make dir", name.clone()),
@@ -133,14 +133,14 @@ fn fail(scenario: &Scenario, root: &Path, what: &str, why: &str) -> ! {
 fn no_call_bypasses_the_door() {
     let mut calls = 0;
     for scenario in scenario::all("bypass") {
-        let door = TestDoor::new(Fault::None);
-        scenario.run(&scenario.host("door"), &door).expect("it runs");
-        let through: Vec<_> = door.calls().iter().map(in_words).collect();
+        let fs = FaultyFs::new(Fault::None);
+        scenario.run(&scenario.host("fs"), &fs).expect("it runs");
+        let through: Vec<_> = fs.calls().iter().map(in_words).collect();
         let made: Vec<_> = traced(&scenario).into_iter().map(|call| call.meaning).collect();
-        assert_eq!(made, through, "{}: the kernel saw the left, the door the right", scenario.name);
+        assert_eq!(made, through, "{}: the kernel saw the left, the fs the right", scenario.name);
         calls += made.len();
     }
-    println!("door: {calls} calls that change files in 7 operations, all of them through the door");
+    println!("fs: {calls} calls that change files in 7 operations, all of them through the fs");
 }
 
 #[test]

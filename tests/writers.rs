@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use schedpatch::apply::Slipped;
-use support::doors::{Call, Fault, TestDoor};
+use support::faulty_fs::{Call, Fault, FaultyFs};
 use support::law5::normalised;
 use support::rng::Rng;
 use support::scenario::{self, Operation, Scenario};
@@ -93,13 +93,13 @@ fn a_change_before_the_last_look_is_planned_for_again() {
         let scenario = story(&format!("before-{manner:?}"));
         let root = scenario.host("one");
         let (foreign, once) = (somebody(&scenario, &root, manner), AtomicBool::new(true));
-        let door = TestDoor::with(|call| {
+        let fs = FaultyFs::with(|call| {
             let is_temp = matches!(call, Call::Sync { file } if file.ends_with("/.kube-scheduler.yaml.schedpatch"));
             if is_temp && once.swap(false, Ordering::Relaxed) {
                 foreign.write(1);
             }
         });
-        let outcome = scenario.run(&root, &door).expect("it applies");
+        let outcome = scenario.run(&root, &fs).expect("it applies");
         assert_eq!(outcome.receipt.map(|receipt| receipt.slipped), Some(Slipped::Nothing), "{manner:?}");
         let text = fs::read_to_string(scenario.target(&root)).expect("there");
         assert!(
@@ -115,12 +115,12 @@ fn a_change_in_the_very_instant_of_the_rename_is_told() {
         let scenario = story(&format!("instant-{manner:?}"));
         let root = scenario.host("one");
         let foreign = somebody(&scenario, &root, manner);
-        let door = TestDoor::with(|call| {
+        let fs = FaultyFs::with(|call| {
             if matches!(call, Call::Rename { to, .. } if to == "kube-scheduler.yaml") {
                 foreign.write(1);
             }
         });
-        let outcome = scenario.run(&root, &door).expect("it applies");
+        let outcome = scenario.run(&root, &fs).expect("it applies");
         assert_eq!(outcome.receipt.map(|receipt| receipt.slipped), Some(Slipped::Foreign), "{manner:?}");
     }
 }
@@ -147,7 +147,7 @@ fn what_others_write_is_kept_or_its_loss_is_told() {
         let (mut commits, mut told, mut refused) = (0, 0, 0);
         let until = Instant::now() + Duration::from_secs(seconds);
         while Instant::now() < until {
-            match scenario.run(&root, &TestDoor::new(Fault::None)) {
+            match scenario.run(&root, &FaultyFs::new(Fault::None)) {
                 Ok(outcome) => {
                     let slipped = outcome.receipt.filter(|receipt| receipt.committed).map(|receipt| receipt.slipped);
                     commits += usize::from(slipped.is_some());

@@ -7,14 +7,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use schedpatch::apply::HostDoor;
+use schedpatch::apply::RealFs;
 use schedpatch::journal::Asker;
 use schedpatch::plan::Direction;
 use schedpatch::reconcile::{self, Env, Event, Request};
 use schedpatch::stamp::Stamp;
 
 use crate::instructions;
-use crate::support::doors::{Call, Fault, TestDoor};
+use crate::support::faulty_fs::{Call, Fault, FaultyFs};
 use crate::support::scenario::{self, Scenario};
 
 /// From exec to patched; the Python predecessor needs 1,541 million.
@@ -37,9 +37,9 @@ pub fn table() {
     println!("{again:>12}  nothing to do");
     assert!(first <= BUDGET, "over the budget of {BUDGET} instructions");
 
-    let door = TestDoor::new(Fault::None);
-    scenario.run(&scenario.host("calls"), &door).expect("it applies");
-    let calls = door.effects();
+    let fs = FaultyFs::new(Fault::None);
+    scenario.run(&scenario.host("calls"), &fs).expect("it applies");
+    let calls = fs.effects();
     let syncs = calls.iter().filter(|call| matches!(call, Call::Sync { .. } | Call::SyncDir { .. })).count();
     let rounds: Vec<_> = (0..ROUNDS).map(|_| (apply(&scenario), raw(&scenario, &calls))).collect();
     let ratio = median(rounds.iter().map(|((files, _), raw)| files.as_secs_f64() / raw.as_secs_f64()));
@@ -94,7 +94,7 @@ fn apply(scenario: &Scenario) -> (Duration, Duration) {
             planned = Instant::now();
         }
     };
-    reconcile::run(&request, &Env { door: &HostDoor, clock: &clock }, told).expect("it applies");
+    reconcile::run(&request, &Env { fs: &RealFs, clock: &clock }, told).expect("it applies");
     (planned.elapsed(), begun.elapsed())
 }
 

@@ -99,7 +99,7 @@ impl Agent {
     }
 
     fn env(&self) -> Env<'_> {
-        Env { door: &*self.door.0, clock: &self.options.clock }
+        Env { fs: &*self.fs.0, clock: &self.options.clock }
     }
 
     fn note(&mut self, outcome: Result<Outcome, Finding>) -> Result<Outcome, Finding> {

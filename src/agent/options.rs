@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube::Client;
 
-use crate::apply::{Door, HostDoor};
+use crate::apply::{HostFs, RealFs};
 use crate::stamp::Stamp;
 use crate::verify::{Health, Limits};
 use crate::wake::Wakes;
@@ -54,7 +54,7 @@ pub struct Outside {
     /// What tells of changed files
     pub wakes: Wakes,
     /// The way to the host's files
-    pub door: Arc<dyn Door + Send + Sync>,
+    pub fs: Arc<dyn HostFs + Send + Sync>,
     /// The scheduler's own endpoint at an address
     pub scheduler: SchedulerAt,
 }
@@ -62,7 +62,7 @@ pub struct Outside {
 impl Outside {
     /// The real world, with this way to the API.
     pub fn real(client: Option<Client>) -> Self {
-        Self { client, wakes: Wakes::default(), door: Arc::new(HostDoor), scheduler: SchedulerAt(Arc::new(Health::at)) }
+        Self { client, wakes: Wakes::default(), fs: Arc::new(RealFs), scheduler: SchedulerAt(Arc::new(Health::at)) }
     }
 }
 
@@ -95,12 +95,12 @@ impl std::fmt::Debug for ClientHandle {
     }
 }
 
-/// A door that can be shown.
+/// A fs that can be shown.
 #[derive(Clone)]
-pub(super) struct DoorHandle(pub Arc<dyn Door + Send + Sync>);
+pub(super) struct FsHandle(pub Arc<dyn HostFs + Send + Sync>);
 
-impl std::fmt::Debug for DoorHandle {
+impl std::fmt::Debug for FsHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Door")
+        f.write_str("HostFs")
     }
 }

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::dir::{Dir, Root};
-use super::door::{Door, NewFile};
 use super::error::{ApplyError, while_trying_to};
+use super::host_fs::{HostFs, NewFile};
 use super::replace::write_all;
 use crate::journal::LOCK_FILE;
 use crate::stamp::Stamp;
@@ -45,17 +45,17 @@ pub struct Claim<'a> {
 impl Lock {
     /// Waits for the lock. `waiting` is told once who holds it.
     pub fn take(
-        door: &dyn Door,
+        fs: &dyn HostFs,
         root: &Root,
         claim: &Claim<'_>,
         waiting: &mut dyn FnMut(&str),
     ) -> Result<Self, ApplyError> {
         let mut waited = Duration::ZERO;
         loop {
-            let (state, made) = our_dir(door, root, claim.state_dir)?;
+            let (state, made) = our_dir(fs, root, claim.state_dir)?;
             state.refuse_if_others_may_write()?;
             let path = state.path_of(LOCK_FILE);
-            let holder = match door.open_lock(&state, LOCK_FILE) {
+            let holder = match fs.open_lock(&state, LOCK_FILE) {
                 // our directory was removed with all else of ours just now: make it anew
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                 file => {
@@ -63,7 +63,7 @@ impl Lock {
                     match file.file().try_lock() {
                         Ok(()) if while_trying_to("open", &path, is_still_there(&state, &file))? => {
                             let line = format!("{:LINE_LENGTH$.LINE_LENGTH$}\n", who(claim));
-                            while_trying_to("write", path, write_all(door, &file, line.as_bytes()))?;
+                            while_trying_to("write", path, write_all(fs, &file, line.as_bytes()))?;
                             return Ok(Self { state, made, _file: file });
                         }
                         // its file was removed while we waited for it
@@ -87,20 +87,20 @@ impl Lock {
 }
 
 /// Opens our directory, which is made where it is missing, with all above it; and says whether it was.
-fn our_dir(door: &dyn Door, root: &Root, path: &str) -> Result<(Dir, bool), ApplyError> {
+fn our_dir(fs: &dyn HostFs, root: &Root, path: &str) -> Result<(Dir, bool), ApplyError> {
     match root.dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         dir => return Ok((while_trying_to("open", path, dir)?, false)),
     }
     let (above, name) = above(path);
-    let above = if above == "/" { while_trying_to("open", "/", root.dir("/"))? } else { our_dir(door, root, above)?.0 };
-    match made_dir(door, &above, name) {
+    let above = if above == "/" { while_trying_to("open", "/", root.dir("/"))? } else { our_dir(fs, root, above)?.0 };
+    match made_dir(fs, &above, name) {
         // another one came first: the lock is in there, so nothing guards its making
         Err(ApplyError::Io { error, .. }) if error.kind() == io::ErrorKind::AlreadyExists => {
             Ok((while_trying_to("open", path, root.dir(path))?, false))
         }
         dir => {
-            while_trying_to("sync", above.path(), door.sync_dir(&above))?;
+            while_trying_to("sync", above.path(), fs.sync_dir(&above))?;
             Ok((dir?, true))
         }
     }
@@ -116,13 +116,13 @@ pub(super) fn above(path: &str) -> (&str, &str) {
 }
 
 /// Makes a directory that everybody may read, whatever the umask says: a scheduler may run as another user.
-pub(super) fn made_dir(door: &dyn Door, above: &Dir, name: &str) -> Result<Dir, ApplyError> {
+pub(super) fn made_dir(fs: &dyn HostFs, above: &Dir, name: &str) -> Result<Dir, ApplyError> {
     let path = above.path_of(name);
-    while_trying_to("make the directory", &path, door.make_dir(above, name))?;
+    while_trying_to("make the directory", &path, fs.make_dir(above, name))?;
     let dir = while_trying_to("open", &path, above.dir(name))?;
     let mode = while_trying_to("look at", &path, dir.stat())?.st_mode;
     if mode & OUR_DIR_MODE != OUR_DIR_MODE {
-        while_trying_to("set the mode of", &path, door.set_dir_mode(&dir, OUR_DIR_MODE))?;
+        while_trying_to("set the mode of", &path, fs.set_dir_mode(&dir, OUR_DIR_MODE))?;
     }
     Ok(dir)
 }

@@ -5,8 +5,8 @@
 //! again, and last what nobody needs any more. Who comes next, after a kill or not, judges by the manifest what happened.
 
 mod dir;
-mod door;
 mod error;
+mod host_fs;
 mod journal;
 mod lock;
 mod purge;
@@ -18,8 +18,8 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use dir::{Dir, Root, Walk};
-pub use door::{Door, HostDoor, NewFile};
 pub use error::ApplyError;
+pub use host_fs::{HostFs, NewFile, RealFs};
 pub use lock::{Claim, Lock};
 pub use purge::purge;
 pub use watch::Slipped;
@@ -37,7 +37,7 @@ use target::{Meanwhile, Target};
 /// A writer, which needs the lock.
 pub struct Writer<'a> {
     /// The way to the host
-    pub door: &'a dyn Door,
+    pub fs: &'a dyn HostFs,
     /// The host's root
     pub root: &'a Root,
     /// The right to write
@@ -120,7 +120,7 @@ pub fn carry_out(
     told: &mut dyn FnMut(Done<'_>),
 ) -> Result<Receipt, ApplyError> {
     check(writer.root, writer.lock.state.path(), plan)?;
-    let Writer { door, root, now, .. } = *writer;
+    let Writer { fs, root, now, .. } = *writer;
     let state = &snapshot.state;
     let interrupted = state.journal.in_flight.is_some();
     let store = Store::open(writer, !state.is_known || interrupted)?;
@@ -142,7 +142,7 @@ pub fn carry_out(
     }
     if let (true, false, Some(target)) = (interrupted, receipt.committed, &plan.target) {
         // the interrupted run may have replaced it and not have come to sync it
-        Target::open(root, &target.path)?.sync_dir(door)?;
+        Target::open(root, &target.path)?.sync_dir(fs)?;
     }
     let garbage = Garbage::of(&journal, snapshot, plan);
     let is_last_word = journal != on_disk && !receipt.committed;
@@ -171,7 +171,7 @@ pub fn prove(writer: &Writer<'_>, plan: &Plan, snapshot: &Snapshot, text: Digest
     let interrupted = state.journal.in_flight.is_some();
     let store = Store::open(writer, interrupted)?;
     if interrupted {
-        Target::open(writer.root, &target.path)?.sync_dir(writer.door)?;
+        Target::open(writer.root, &target.path)?.sync_dir(writer.fs)?;
     }
     store.keep_texts(&journal::unkept(plan, state, &journal), &state.texts)?;
     note(&store, &journal, true, true)?;
@@ -235,7 +235,7 @@ fn tidy_up(
     }
     store.sweep(writer.root, &state.leftovers)?;
     match plan.target.as_ref().filter(|target| facts.has_leftover(&target.path)) {
-        Some(target) => Target::open(writer.root, &target.path)?.sweep(writer.door),
+        Some(target) => Target::open(writer.root, &target.path)?.sweep(writer.fs),
         None => Ok(()),
     }
 }
@@ -255,7 +255,7 @@ fn commit(
     let intent = store.stage_journal(intent)?;
     let revision = revision_to_write(store, plan, state)?;
     let files = revision.as_ref().map(|dir| store.stage_files(dir, &files_of(plan))).transpose()?.unwrap_or_default();
-    let successor = target.stage(writer.door, before, &step.after)?;
+    let successor = target.stage(writer.fs, before, &step.after)?;
     intent.sync()?;
     files.iter().try_for_each(Staged::sync)?;
     successor.sync()?;
@@ -266,7 +266,7 @@ fn commit(
         store.sync_revision(dir)?;
         tell_files(plan, told);
     }
-    target.replace(writer.door, before, successor)
+    target.replace(writer.fs, before, successor)
 }
 
 /// Puts files of the revision that stands in order.

@@ -4,8 +4,8 @@ use std::io;
 
 use super::Writer;
 use super::dir::Dir;
-use super::door::Door;
 use super::error::{ApplyError, while_trying_to};
+use super::host_fs::HostFs;
 use super::lock::above;
 use super::target::Target;
 use crate::journal::{
@@ -17,39 +17,39 @@ use crate::journal::{
 ///
 /// The target must carry nothing of ours any more, and that must be on the disk.
 pub fn purge(writer: &Writer<'_>, target: Option<&str>) -> Result<bool, ApplyError> {
-    let Writer { door, root, lock, .. } = *writer;
+    let Writer { fs, root, lock, .. } = *writer;
     if let Some(path) = target {
-        Target::open(root, path)?.sync_dir(door)?;
+        Target::open(root, path)?.sync_dir(fs)?;
     }
     let state = &lock.state;
     if let Some(revisions) = part(state, REVISIONS_DIR)? {
         for revision in list(&revisions)?.iter().filter(|name| is_revision(name)) {
-            empty(door, &revisions, revision, |_| true)?;
+            empty(fs, &revisions, revision, |_| true)?;
         }
     }
-    empty(door, state, REVISIONS_DIR, is_unfinished)?;
-    empty(door, state, TEXTS_DIR, |name| is_text(name) || is_unfinished(name))?;
+    empty(fs, state, REVISIONS_DIR, is_unfinished)?;
+    empty(fs, state, TEXTS_DIR, |name| is_text(name) || is_unfinished(name))?;
     for name in list(state)? {
         if [STATE_FILE, OVERWRITTEN_FILE].contains(&name.as_str())
             || name.starts_with(DAMAGED_FILE)
             || is_unfinished(&name)
         {
-            remove_file(door, state, &name)?;
+            remove_file(fs, state, &name)?;
         }
     }
     // the lock goes last: whoever waits for it then sees that it is gone, and begins anew
-    remove_file(door, state, LOCK_FILE)?;
+    remove_file(fs, state, LOCK_FILE)?;
     let (above, name) = above(state.path());
-    remove_dir(door, &while_trying_to("open", above, root.dir(above))?, name)
+    remove_dir(fs, &while_trying_to("open", above, root.dir(above))?, name)
 }
 
 /// Removes what is ours in a directory, and the directory if nothing is left.
-fn empty(door: &dyn Door, above: &Dir, name: &str, is_ours: impl Fn(&str) -> bool) -> Result<bool, ApplyError> {
+fn empty(fs: &dyn HostFs, above: &Dir, name: &str, is_ours: impl Fn(&str) -> bool) -> Result<bool, ApplyError> {
     let Some(dir) = part(above, name)? else { return Ok(true) };
     for file in list(&dir)?.iter().filter(|name| is_ours(name)) {
-        remove_file(door, &dir, file)?;
+        remove_file(fs, &dir, file)?;
     }
-    remove_dir(door, above, name)
+    remove_dir(fs, above, name)
 }
 
 fn part(above: &Dir, name: &str) -> Result<Option<Dir>, ApplyError> {
@@ -63,8 +63,8 @@ fn list(dir: &Dir) -> Result<Vec<String>, ApplyError> {
     while_trying_to("read", dir.path(), dir.names())
 }
 
-fn remove_file(door: &dyn Door, dir: &Dir, name: &str) -> Result<(), ApplyError> {
-    match door.remove_file(dir, name) {
+fn remove_file(fs: &dyn HostFs, dir: &Dir, name: &str) -> Result<(), ApplyError> {
+    match fs.remove_file(dir, name) {
         // a directory of somebody else: it stays
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => Ok(()),
         removed => while_trying_to("remove", dir.path_of(name), removed),
@@ -75,8 +75,8 @@ fn remove_file(door: &dyn Door, dir: &Dir, name: &str) -> Result<(), ApplyError>
 const STAYS: [io::ErrorKind; 3] =
     [io::ErrorKind::DirectoryNotEmpty, io::ErrorKind::NotADirectory, io::ErrorKind::ResourceBusy];
 
-fn remove_dir(door: &dyn Door, above: &Dir, name: &str) -> Result<bool, ApplyError> {
-    match door.remove_dir(above, name) {
+fn remove_dir(fs: &dyn HostFs, above: &Dir, name: &str) -> Result<bool, ApplyError> {
+    match fs.remove_dir(above, name) {
         Ok(()) => Ok(true),
         Err(error) if STAYS.contains(&error.kind()) => Ok(false),
         Err(error) => while_trying_to("remove", above.path_of(name), Err(error)),

@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use nix::errno::Errno;
 
 use super::dir::Dir;
-use super::door::{Door, NewFile};
 use super::error::{ApplyError, while_trying_to};
+use super::host_fs::{HostFs, NewFile};
 use crate::journal::{unfinished, unfinished_own};
 use crate::plan::Access;
 
@@ -48,7 +48,7 @@ impl Look {
 /// the next run does it.
 #[derive(Debug)]
 pub(super) struct Staged<'a> {
-    door: &'a dyn Door,
+    fs: &'a dyn HostFs,
     dir: &'a Dir,
     temp: String,
     name: String,
@@ -57,76 +57,76 @@ pub(super) struct Staged<'a> {
     has_name: bool,
 }
 
-impl std::fmt::Debug for dyn Door + '_ {
+impl std::fmt::Debug for dyn HostFs + '_ {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Door")
+        f.write_str("HostFs")
     }
 }
 
 /// Writes a file of our own directory; on the disk it has its name once the directory is synced.
-pub(super) fn put(door: &dyn Door, dir: &Dir, name: &str, content: &[u8], access: Access) -> Result<(), ApplyError> {
-    let staged = stage_own(door, dir, (0, name), content, access)?;
+pub(super) fn put(fs: &dyn HostFs, dir: &Dir, name: &str, content: &[u8], access: Access) -> Result<(), ApplyError> {
+    let staged = stage_own(fs, dir, (0, name), content, access)?;
     staged.sync()?;
     staged.put()
 }
 
 /// Writes a file of our own directory under a name that no other file there has which is `number`ed otherwise.
 pub(super) fn stage_own<'a>(
-    door: &'a dyn Door,
+    fs: &'a dyn HostFs,
     dir: &'a Dir,
     (number, name): (usize, &str),
     content: &[u8],
     access: Access,
 ) -> Result<Staged<'a>, ApplyError> {
     let look = Look { access, labels: Vec::new() };
-    stage(door, dir, (unfinished_own(number), name), content, &look)
+    stage(fs, dir, (unfinished_own(number), name), content, &look)
 }
 
 /// Writes a file that is to take the place of another.
 pub(super) fn stage_beside<'a>(
-    door: &'a dyn Door,
+    fs: &'a dyn HostFs,
     dir: &'a Dir,
     name: &str,
     content: &[u8],
     look: &Look,
 ) -> Result<Staged<'a>, ApplyError> {
-    stage(door, dir, (unfinished(name), name), content, look)
+    stage(fs, dir, (unfinished(name), name), content, look)
 }
 
 fn stage<'a>(
-    door: &'a dyn Door,
+    fs: &'a dyn HostFs,
     dir: &'a Dir,
     (temp, name): (String, &str),
     content: &[u8],
     look: &Look,
 ) -> Result<Staged<'a>, ApplyError> {
-    let file = match door.create(dir, &temp) {
+    let file = match fs.create(dir, &temp) {
         Err(error) if error.raw_os_error() == Some(Errno::EEXIST as i32) => {
             // left over from a killed run: we hold the lock, so nobody is writing it
-            while_trying_to("remove", dir.path_of(&temp), door.remove_file(dir, &temp))?;
-            door.create(dir, &temp)
+            while_trying_to("remove", dir.path_of(&temp), fs.remove_file(dir, &temp))?;
+            fs.create(dir, &temp)
         }
         made => made,
     };
     let file = while_trying_to("create", dir.path_of(&temp), file)?;
-    let mut staged = Staged { door, dir, temp, name: name.to_owned(), file: None, has_name: false };
-    fill(door, &file, content, look)?;
+    let mut staged = Staged { fs, dir, temp, name: name.to_owned(), file: None, has_name: false };
+    fill(fs, &file, content, look)?;
     staged.file = Some(file);
     Ok(staged)
 }
 
-fn fill(door: &dyn Door, file: &NewFile, content: &[u8], look: &Look) -> Result<(), ApplyError> {
+fn fill(fs: &dyn HostFs, file: &NewFile, content: &[u8], look: &Look) -> Result<(), ApplyError> {
     let path = file.path();
-    while_trying_to("write", path, write_all(door, file, content))?;
+    while_trying_to("write", path, write_all(fs, file, content))?;
     let fresh = while_trying_to("look at", path, Look::of(file.file()))?;
     // what a directory gives to new files by default, this one must not have
     for (name, _) in fresh.labels.iter().filter(|(name, _)| *name == ACCESS_LIST && !look.has(name)) {
-        while_trying_to("take the access list from", path, door.remove_label(file, name))?;
+        while_trying_to("take the access list from", path, fs.remove_label(file, name))?;
     }
     let is_mode_wrong = look.access.mode != fresh.access.mode || fresh.has(ACCESS_LIST);
-    set_access(door, file, look.access, fresh.access, is_mode_wrong)?;
+    set_access(fs, file, look.access, fresh.access, is_mode_wrong)?;
     for (name, value) in look.labels.iter().filter(|label| !fresh.labels.contains(label)) {
-        while_trying_to("label", path, door.set_label(file, name, value))?;
+        while_trying_to("label", path, fs.set_label(file, name, value))?;
     }
     Ok(())
 }
@@ -134,40 +134,40 @@ fn fill(door: &dyn Door, file: &NewFile, content: &[u8], look: &Look) -> Result<
 /// Gives a file its mode and its owner, where they differ. The mode goes first: afterwards the file may be somebody else's,
 /// whose mode only the capability FOWNER may set.
 fn set_access(
-    door: &dyn Door,
+    fs: &dyn HostFs,
     file: &NewFile,
     wanted: Access,
     fresh: Access,
     is_mode_wrong: bool,
 ) -> Result<(), ApplyError> {
     if is_mode_wrong {
-        while_trying_to("set the mode of", file.path(), door.set_mode(file, wanted.mode))?;
+        while_trying_to("set the mode of", file.path(), fs.set_mode(file, wanted.mode))?;
     }
     let owner = (wanted.user.or(fresh.user), wanted.group.or(fresh.group));
     match owner {
         (Some(user), Some(group)) if owner != (fresh.user, fresh.group) => {
-            while_trying_to("give its owner to", file.path(), door.set_owner(file, user, group))
+            while_trying_to("give its owner to", file.path(), fs.set_owner(file, user, group))
         }
         _ => Ok(()),
     }
 }
 
 /// Gives a file that is there its mode and its owner.
-pub(super) fn tighten(door: &dyn Door, dir: &Dir, name: &str, access: Access) -> Result<(), ApplyError> {
+pub(super) fn tighten(fs: &dyn HostFs, dir: &Dir, name: &str, access: Access) -> Result<(), ApplyError> {
     let path = dir.path_of(name);
     let file = NewFile::new(while_trying_to("open", &path, dir.open(name))?, path.clone());
     let found = while_trying_to("look at", &path, Look::of(file.file()))?;
-    let done = set_access(door, &file, access, found.access, access.mode != found.access.mode);
+    let done = set_access(fs, &file, access, found.access, access.mode != found.access.mode);
     if done.is_err() {
         // half of it would keep the scheduler out, and nobody would notice that it is to be done
-        let _ = door.set_mode(&file, found.access.mode);
+        let _ = fs.set_mode(&file, found.access.mode);
     }
     done
 }
 
-pub(super) fn write_all(door: &dyn Door, file: &NewFile, mut content: &[u8]) -> io::Result<()> {
+pub(super) fn write_all(fs: &dyn HostFs, file: &NewFile, mut content: &[u8]) -> io::Result<()> {
     while !content.is_empty() {
-        match door.write(file, content) {
+        match fs.write(file, content) {
             Ok(0) => return Err(Errno::ENOSPC.into()),
             Ok(written) => content = content.get(written..).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -181,14 +181,14 @@ impl Staged<'_> {
     /// Waits until the disk has its content. A failed sync is final: the system may forget what it could not write, so the
     /// file is dropped, not synced again.
     pub fn sync(&self) -> Result<(), ApplyError> {
-        self.file.iter().try_for_each(|file| while_trying_to("sync", file.path(), self.door.sync(file)))
+        self.file.iter().try_for_each(|file| while_trying_to("sync", file.path(), self.fs.sync(file)))
     }
 
     /// Gives the file its name. On the disk it has it once the directory is synced.
     pub fn put(mut self) -> Result<(), ApplyError> {
         // closed before: whoever watches sees one event and no other
         self.file = None;
-        let renamed = self.door.rename(self.dir, &self.temp, &self.name);
+        let renamed = self.fs.rename(self.dir, &self.temp, &self.name);
         while_trying_to("replace", self.dir.path_of(&self.name), renamed)?;
         self.has_name = true;
         Ok(())
@@ -198,7 +198,7 @@ impl Staged<'_> {
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
         if !self.has_name {
-            let _ = self.door.remove_file(self.dir, &self.temp);
+            let _ = self.fs.remove_file(self.dir, &self.temp);
         }
     }
 }

@@ -5,8 +5,8 @@ use std::io;
 
 use super::Writer;
 use super::dir::{Dir, Root};
-use super::door::Door;
 use super::error::{ApplyError, while_trying_to};
+use super::host_fs::HostFs;
 use super::lock::{OUR_DIR_MODE, above, made_dir};
 use super::replace::{self, Staged};
 use crate::journal::{DAMAGED_FILE, Journal, OVERWRITTEN_FILE, REVISIONS_DIR, STATE_FILE, TEXTS_DIR};
@@ -29,7 +29,7 @@ pub(super) struct RevisionDir {
 
 /// Our directory, open for writing.
 pub(super) struct Store<'a> {
-    door: &'a dyn Door,
+    fs: &'a dyn HostFs,
     state: &'a Dir,
     texts: Dir,
     revisions: Dir,
@@ -41,19 +41,19 @@ impl<'a> Store<'a> {
     /// Where it is unsure what an interrupted run has left on the disk and what only in memory, every directory is synced
     /// again before anything builds on it.
     pub fn open(writer: &Writer<'a>, unsure: bool) -> Result<Self, ApplyError> {
-        let Writer { door, root, lock, .. } = *writer;
+        let Writer { fs, root, lock, .. } = *writer;
         let state = &lock.state;
         if unsure && !lock.made {
             let (above, _) = above(state.path());
             let above = while_trying_to("open", above, root.dir(above))?;
-            while_trying_to("sync", above.path(), door.sync_dir(&above))?;
+            while_trying_to("sync", above.path(), fs.sync_dir(&above))?;
         }
         let mut made = false;
         let mut part = |name: &str| {
             let dir = match state.dir(name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     made = true;
-                    made_dir(door, state, name)?
+                    made_dir(fs, state, name)?
                 }
                 dir => while_trying_to("open", state.path_of(name), dir)?,
             };
@@ -61,7 +61,7 @@ impl<'a> Store<'a> {
             Ok(dir)
         };
         let (texts, revisions) = (part(TEXTS_DIR)?, part(REVISIONS_DIR)?);
-        let store = Self { door, state, texts, revisions };
+        let store = Self { fs, state, texts, revisions };
         if made || unsure {
             store.sync_journal()?;
         }
@@ -72,7 +72,7 @@ impl<'a> Store<'a> {
     pub fn stage_journal(&self, journal: &Journal) -> Result<Staged<'a>, ApplyError> {
         let text =
             while_trying_to("write", self.state.path_of(STATE_FILE), journal.to_json().map_err(io::Error::from))?;
-        replace::stage_own(self.door, self.state, (0, STATE_FILE), &text, PRIVATE)
+        replace::stage_own(self.fs, self.state, (0, STATE_FILE), &text, PRIVATE)
     }
 
     /// Writes the journal.
@@ -84,12 +84,12 @@ impl<'a> Store<'a> {
 
     /// Waits until the journal is on the disk.
     pub fn sync_journal(&self) -> Result<(), ApplyError> {
-        while_trying_to("sync", self.state.path(), self.door.sync_dir(self.state))
+        while_trying_to("sync", self.state.path(), self.fs.sync_dir(self.state))
     }
 
     /// Keeps what somebody else wrote into the target in the instant of our commit, for a person; says where.
     pub fn keep_overwritten(&self, text: &[u8]) -> Result<String, ApplyError> {
-        replace::put(self.door, self.state, OVERWRITTEN_FILE, text, PRIVATE)?;
+        replace::put(self.fs, self.state, OVERWRITTEN_FILE, text, PRIVATE)?;
         Ok(self.state.path_of(OVERWRITTEN_FILE))
     }
 
@@ -99,7 +99,7 @@ impl<'a> Store<'a> {
         // one of so many names is free
         let mut candidates = (1..=names.len() + 1).map(|number| format!("{DAMAGED_FILE}-{number}"));
         let free = candidates.find(|name| !names.contains(name)).unwrap_or_default();
-        let moved = self.door.rename(self.state, STATE_FILE, &free);
+        let moved = self.fs.rename(self.state, STATE_FILE, &free);
         while_trying_to("move away", self.state.path_of(STATE_FILE), moved)
     }
 
@@ -109,13 +109,13 @@ impl<'a> Store<'a> {
         for text in texts {
             let digest = Digest::of_bytes(text.as_bytes());
             if !there.contains_key(&digest) {
-                replace::put(self.door, &self.texts, &digest.to_string(), text.as_bytes(), PRIVATE)?;
+                replace::put(self.fs, &self.texts, &digest.to_string(), text.as_bytes(), PRIVATE)?;
             }
         }
         if texts.is_empty() {
             return Ok(());
         }
-        while_trying_to("sync", self.texts.path(), self.door.sync_dir(&self.texts))
+        while_trying_to("sync", self.texts.path(), self.fs.sync_dir(&self.texts))
     }
 
     /// Opens the directory of a revision, which is made where it is missing. One that was never committed may have been left
@@ -123,7 +123,7 @@ impl<'a> Store<'a> {
     pub fn open_revision(&self, revision: &str, was_committed: bool) -> Result<RevisionDir, ApplyError> {
         let (dir, made) = match self.revisions.dir(revision) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                (made_dir(self.door, &self.revisions, revision)?, true)
+                (made_dir(self.fs, &self.revisions, revision)?, true)
             }
             dir => (while_trying_to("open", self.revisions.path_of(revision), dir)?, false),
         };
@@ -145,9 +145,9 @@ impl<'a> Store<'a> {
         for (number, (name, Step { after, access, .. })) in files.iter().enumerate() {
             if number < many {
                 // every file that waits is an open one
-                replace::put(self.door, &revision.dir, name, after, *access)?;
+                replace::put(self.fs, &revision.dir, name, after, *access)?;
             } else {
-                staged.push(replace::stage_own(self.door, &revision.dir, (number, name), after, *access)?);
+                staged.push(replace::stage_own(self.fs, &revision.dir, (number, name), after, *access)?);
             }
         }
         Ok(staged)
@@ -155,9 +155,9 @@ impl<'a> Store<'a> {
 
     /// Waits until a revision's files have their names on the disk, and the revision has its own.
     pub fn sync_revision(&self, revision: &RevisionDir) -> Result<(), ApplyError> {
-        while_trying_to("sync", revision.dir.path(), self.door.sync_dir(&revision.dir))?;
+        while_trying_to("sync", revision.dir.path(), self.fs.sync_dir(&revision.dir))?;
         if revision.is_new {
-            while_trying_to("sync", self.revisions.path(), self.door.sync_dir(&self.revisions))?;
+            while_trying_to("sync", self.revisions.path(), self.fs.sync_dir(&self.revisions))?;
         }
         Ok(())
     }
@@ -173,7 +173,7 @@ impl<'a> Store<'a> {
         for file in while_trying_to("read", dir.path(), dir.names())? {
             self.remove(&dir, &file)?;
         }
-        while_trying_to("remove", dir.path(), self.door.remove_dir(&self.revisions, name))
+        while_trying_to("remove", dir.path(), self.fs.remove_dir(&self.revisions, name))
     }
 
     /// Removes what killed runs left here, by the paths at which it was seen.
@@ -189,7 +189,7 @@ impl<'a> Store<'a> {
     pub fn let_in(&self, root: &Root, closed: &[String]) -> Result<(), ApplyError> {
         for path in closed {
             let dir = while_trying_to("open", path, root.dir(path))?;
-            while_trying_to("set the mode of", path, self.door.set_dir_mode(&dir, OUR_DIR_MODE))?;
+            while_trying_to("set the mode of", path, self.fs.set_dir_mode(&dir, OUR_DIR_MODE))?;
         }
         Ok(())
     }
@@ -198,12 +198,12 @@ impl<'a> Store<'a> {
     pub fn tighten(&self, root: &Root, exposed: &[(String, Access)]) -> Result<(), ApplyError> {
         for (path, access) in exposed {
             let (above, name) = above(path);
-            replace::tighten(self.door, &while_trying_to("open", above, root.dir(above))?, name, *access)?;
+            replace::tighten(self.fs, &while_trying_to("open", above, root.dir(above))?, name, *access)?;
         }
         Ok(())
     }
 
     fn remove(&self, dir: &Dir, name: &str) -> Result<(), ApplyError> {
-        while_trying_to("remove", dir.path_of(name), self.door.remove_file(dir, name))
+        while_trying_to("remove", dir.path_of(name), self.fs.remove_file(dir, name))
     }
 }

@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use nix::errno::Errno;
 
 use super::dir::{Dir, Root};
-use super::door::Door;
 use super::error::{ApplyError, while_trying_to};
+use super::host_fs::HostFs;
 use super::replace::{self, Look, Staged};
 use super::watch::{Slipped, Watch};
 use crate::finding::Finding;
@@ -116,8 +116,8 @@ impl Target {
     }
 
     /// Waits until the directory's names are on the disk, whoever wrote them.
-    pub fn sync_dir(&self, door: &dyn Door) -> Result<(), ApplyError> {
-        while_trying_to("sync", self.dir.path(), door.sync_dir(&self.dir))
+    pub fn sync_dir(&self, fs: &dyn HostFs) -> Result<(), ApplyError> {
+        while_trying_to("sync", self.dir.path(), fs.sync_dir(&self.dir))
     }
 
     /// Refuses a target that is not `before`, or that must not be replaced.
@@ -126,14 +126,14 @@ impl Target {
     }
 
     /// Writes what is to take the place of `before`, under a name that the kubelet passes over.
-    pub fn stage<'t>(&'t self, door: &'t dyn Door, before: &[u8], after: &[u8]) -> Result<Successor<'t>, ApplyError> {
+    pub fn stage<'t>(&'t self, fs: &'t dyn HostFs, before: &[u8], after: &[u8]) -> Result<Successor<'t>, ApplyError> {
         let look = self.see(before)?.look;
-        let staged = replace::stage_beside(door, &self.dir, &self.name, after, &look)?;
+        let staged = replace::stage_beside(fs, &self.dir, &self.name, after, &look)?;
         Ok(Successor { staged, look })
     }
 
     /// Replaces `before`; from the rename on, the kubelet sees it.
-    pub fn replace(&self, door: &dyn Door, before: &[u8], successor: Successor<'_>) -> Result<Meanwhile, ApplyError> {
+    pub fn replace(&self, fs: &dyn HostFs, before: &[u8], successor: Successor<'_>) -> Result<Meanwhile, ApplyError> {
         let watch = Watch::arm(&self.dir);
         let old = self.see(before)?;
         if old.look != successor.look {
@@ -141,14 +141,14 @@ impl Target {
         }
         successor.staged.put()?;
         let slipped = watch.slipped(&unfinished(&self.name), &self.name);
-        self.sync_dir(door).map_err(ApplyError::after_commit)?;
+        self.sync_dir(fs).map_err(ApplyError::after_commit)?;
         Ok(Meanwhile { slipped, old })
     }
 
     /// Removes what a killed run left here.
-    pub fn sweep(&self, door: &dyn Door) -> Result<(), ApplyError> {
+    pub fn sweep(&self, fs: &dyn HostFs) -> Result<(), ApplyError> {
         let temp = unfinished(&self.name);
-        match door.remove_file(&self.dir, &temp) {
+        match fs.remove_file(&self.dir, &temp) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 while_trying_to("remove", self.dir.path_of(&temp), Err(error))
             }

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::output::{fail, print, print_error};
 use super::{apply, restore};
-use crate::apply::{Done, HostDoor, Slipped};
+use crate::apply::{Done, RealFs, Slipped};
 use crate::finding::{Finding, Level};
 use crate::plan::{self, Colour};
 use crate::reconcile::{self, Env, Event, Outcome, Request};
@@ -20,7 +20,7 @@ pub(super) enum Command {
 
 /// Runs one pass and prints each step as it is done.
 pub(super) fn run(request: &Request<'_>, colour: Colour, command: Command) -> ExitCode {
-    let env = Env { door: &HostDoor, clock: &now };
+    let env = Env { fs: &RealFs, clock: &now };
     let outcome = reconcile::run(request, &env, &mut |event| {
         print(&line(&event), ExitCode::SUCCESS);
     });

@@ -8,10 +8,10 @@
 
 mod api;
 mod blame;
-mod door;
 mod kubelet;
 mod life;
 mod node;
+mod rename_hook;
 #[path = "../support/rng.rs"]
 #[allow(dead_code, reason = "shared with other tests")]
 mod rng;

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use schedpatch::agent::{Agent, Options, Outside, Proof, Rollout, SchedulerAt};
-use schedpatch::apply::{Door, HostDoor};
+use schedpatch::apply::{HostFs, RealFs};
 use schedpatch::edit;
 use schedpatch::finding::Finding;
 use schedpatch::journal::{Asker, Journal};
@@ -63,7 +63,7 @@ pub struct Node {
     pub kubelet: Rc<RefCell<Kubelet>>,
     pub settings: Settings,
     pub options: Options,
-    pub door: Arc<dyn Door + Send + Sync>,
+    pub fs: Arc<dyn HostFs + Send + Sync>,
     pub report: watch::Receiver<Report>,
     /// Every phase that was reported, with its reason
     pub history: Rc<RefCell<Vec<String>>>,
@@ -120,7 +120,7 @@ impl Node {
             kubelet,
             settings,
             options,
-            door: Arc::new(HostDoor),
+            fs: Arc::new(RealFs),
             report,
             history: Rc::default(),
             ringer: None,
@@ -151,8 +151,8 @@ impl Node {
             let serves = Arc::clone(&serves);
             Some(Health::by(endpoint(move || serves.load(Ordering::Relaxed)), "/livez"))
         };
-        let (client, door) = (Some(self.api.client()), Arc::clone(&self.door));
-        let outside = Outside { client, wakes, door, scheduler: SchedulerAt(Arc::new(scheduler)) };
+        let (client, fs) = (Some(self.api.client()), Arc::clone(&self.fs));
+        let outside = Outside { client, wakes, fs, scheduler: SchedulerAt(Arc::new(scheduler)) };
         let agent = Agent::new(self.settings.clone(), self.options.clone(), outside, report, turned);
         let (stop, stopped) = oneshot::channel();
         let agent = tokio::task::spawn_local(agent.run(async {
@@ -297,7 +297,7 @@ impl Node {
             lock_timeout: Duration::from_secs(5),
             purge: false,
         };
-        let env = Env { door: &HostDoor, clock: &now };
+        let env = Env { fs: &RealFs, clock: &now };
         let outcome = reconcile::run(&request, &env, &mut |_| {});
         self.ring(&self.manifest_path());
         self.ring(&self.on_host("/var/lib/schedpatch/state.json"));

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use schedpatch::apply::HostDoor;
+use schedpatch::apply::RealFs;
 use schedpatch::journal::Asker;
 use schedpatch::phase::Phase;
 use schedpatch::plan::Direction;
@@ -12,8 +12,8 @@ use schedpatch::reconcile::{self, Env, Request};
 use schedpatch::settings::Settings;
 use schedpatch::stamp::Stamp;
 
-use crate::door::RenameDoor;
 use crate::node::{MANIFEST, Node, config, story};
+use crate::rename_hook::RenameHook;
 
 /// `schedpatch apply` by a person, with the agent turning between the manifest's rename and the journal's write.
 async fn apply_slowly(node: &Node, retry: bool) {
@@ -32,14 +32,14 @@ async fn apply_slowly(node: &Node, retry: bool) {
             purge: false,
         };
         // waits after the rename of the manifest until it is let go on
-        let door = RenameDoor::new(
+        let fs = RenameHook::new(
             |_| {},
             move || {
                 let _ = renamed.send(());
                 let _ = waits.recv_timeout(Duration::from_secs(10));
             },
         );
-        let env = Env { door: &door, clock: &|| Stamp::from_unix(1) };
+        let env = Env { fs: &fs, clock: &|| Stamp::from_unix(1) };
         reconcile::run(&request, &env, &mut |_| {}).map(drop)
     });
     was_renamed.recv_timeout(Duration::from_secs(10)).expect("it renames");
@@ -85,7 +85,7 @@ fn what_somebody_wrote_in_the_instant_of_a_commit_is_told_and_kept() {
     story(|mut node| async move {
         let theirs = MANIFEST.replace("cpu: 100m", "cpu: 300m");
         let (path, text) = (node.manifest_path(), theirs.clone());
-        node.door = Arc::new(RenameDoor::new(
+        node.fs = Arc::new(RenameHook::new(
             move |from| {
                 if from != ".other" {
                     fs::write(&path, &text).expect("written");
@@ -130,7 +130,7 @@ fn two_agents_with_different_wishes_stop_fighting_and_say_who_the_other_is() {
                 lock_timeout: Duration::from_secs(5),
                 purge: false,
             };
-            let env = Env { door: &HostDoor, clock: &|| Stamp::from_unix(1) };
+            let env = Env { fs: &RealFs, clock: &|| Stamp::from_unix(1) };
             reconcile::run(&request, &env, &mut |_| {}).expect("it writes");
             node.ring(&node.manifest_path());
             node.ring(&node.on_host("/var/lib/schedpatch/state.json"));

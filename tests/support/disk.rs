@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use super::doors::Call;
+use super::faulty_fs::Call;
 use super::rng::Rng;
 use super::{Effort, effort};
 

@@ -9,7 +9,7 @@
 
 pub mod configs;
 pub mod disk;
-pub mod doors;
+pub mod faulty_fs;
 pub mod law5;
 pub mod laws;
 pub mod manifests;

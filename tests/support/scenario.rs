@@ -12,7 +12,7 @@ use schedpatch::reconcile::{self, Env, Outcome, Request};
 use schedpatch::settings::{Settings, Wishes};
 use schedpatch::stamp::Stamp;
 
-use super::doors::{Call, Fault, TestDoor};
+use super::faulty_fs::{Call, Fault, FaultyFs};
 use super::law5::{Expectation, Kind, Places};
 
 pub const KUBEADM: Places =
@@ -125,7 +125,7 @@ pub struct Story {
 
 impl Story {
     fn run(&self, operation: Operation) {
-        let outcome = run(&self.root, &self.sources, operation, "earlier", &TestDoor::new(Fault::None));
+        let outcome = run(&self.root, &self.sources, operation, "earlier", &FaultyFs::new(Fault::None));
         let outcome = outcome.unwrap_or_else(|why| panic!("{operation:?}: {why}"));
         assert!(outcome.receipt.is_some_and(|receipt| receipt.committed), "{operation:?} commits");
     }
@@ -136,7 +136,7 @@ impl Story {
 
     /// What stands is the last good.
     fn proven(&self, source: &'static str) {
-        run(&self.root, &self.sources, Operation::Prove(source), "earlier", &TestDoor::new(Fault::None))
+        run(&self.root, &self.sources, Operation::Prove(source), "earlier", &FaultyFs::new(Fault::None))
             .unwrap_or_else(|why| panic!("proof of {source}: {why}"));
         let journal = fs::read(self.root.join("var/lib/schedpatch/state.json")).expect("there");
         let journal: serde_json::Value = serde_json::from_slice(&journal).expect("JSON");
@@ -148,12 +148,12 @@ impl Story {
     fn run_killed_after_commit(&self, operation: Operation) {
         let copy = self.root.with_file_name("calls");
         copy_tree(&self.root, &copy);
-        let counted = TestDoor::new(Fault::None);
+        let counted = FaultyFs::new(Fault::None);
         run(&copy, &self.sources, operation, "earlier", &counted).unwrap_or_else(|why| panic!("{operation:?}: {why}"));
         let is_commit = |call: &Call| matches!(call, Call::Rename { to, .. } if to == self.places.target);
         let commit = counted.calls().iter().position(is_commit).expect("it commits");
         let before = fs::read(self.target()).expect("there");
-        let _ = run(&self.root, &self.sources, operation, "earlier", &TestDoor::new(Fault::Kill(commit + 1)));
+        let _ = run(&self.root, &self.sources, operation, "earlier", &FaultyFs::new(Fault::Kill(commit + 1)));
         assert_ne!(fs::read(self.target()).expect("there"), before, "it was committed");
     }
 }
@@ -186,7 +186,7 @@ fn build(
 
     let reference = home.join("reference");
     copy_tree(&root, &reference);
-    run(&reference, &sources, operation, COMMAND, &TestDoor::new(Fault::None))
+    run(&reference, &sources, operation, COMMAND, &FaultyFs::new(Fault::None))
         .unwrap_or_else(|why| panic!("{name}: {why}"));
     let kind = match operation {
         Operation::Apply(_) => Kind::Applies,
@@ -212,18 +212,18 @@ impl Scenario {
     }
 
     /// Runs the operation.
-    pub fn run(&self, root: &Path, door: &TestDoor<'_>) -> Result<Outcome, String> {
-        run(root, &self.sources, self.operation, COMMAND, door)
+    pub fn run(&self, root: &Path, fs: &FaultyFs<'_>) -> Result<Outcome, String> {
+        run(root, &self.sources, self.operation, COMMAND, fs)
     }
 
     /// Runs another operation.
     pub fn run_other(&self, root: &Path, operation: Operation) -> Result<Outcome, String> {
-        run(root, &self.sources, operation, COMMAND, &TestDoor::new(Fault::None))
+        run(root, &self.sources, operation, COMMAND, &FaultyFs::new(Fault::None))
     }
 
     /// Takes ours out, whatever state the host is in.
     pub fn restore(&self, root: &Path) -> Result<Outcome, String> {
-        run(root, &self.sources, Operation::Restore, COMMAND, &TestDoor::new(Fault::None))
+        run(root, &self.sources, Operation::Restore, COMMAND, &FaultyFs::new(Fault::None))
     }
 
     /// The settings of the operation.
@@ -256,13 +256,7 @@ impl Scenario {
     }
 }
 
-fn run(
-    root: &Path,
-    sources: &Path,
-    operation: Operation,
-    command: &str,
-    door: &TestDoor<'_>,
-) -> Result<Outcome, String> {
+fn run(root: &Path, sources: &Path, operation: Operation, command: &str, fs: &FaultyFs<'_>) -> Result<Outcome, String> {
     let (direction, source) = match operation {
         Operation::Apply(source) | Operation::Prove(source) => (Direction::Apply, Some(sources.join(source))),
         Operation::LastGood => (Direction::LastGood, None),
@@ -284,7 +278,7 @@ fn run(
         lock_timeout,
         purge,
     };
-    let env = Env { door, clock: &|| Stamp::from_unix(1_800_000_000) };
+    let env = Env { fs, clock: &|| Stamp::from_unix(1_800_000_000) };
     let told = |finding: Finding| format!("{}: {}", finding.rule, finding.message);
     if matches!(operation, Operation::Prove(_)) {
         let text = reconcile::look(&request).map_err(told)?.1.target.ok_or("no target")?.digest;

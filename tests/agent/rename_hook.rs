@@ -3,14 +3,14 @@
 use std::io;
 use std::sync::Mutex;
 
-use schedpatch::apply::{Dir, Door, HostDoor, NewFile};
+use schedpatch::apply::{Dir, HostFs, NewFile, RealFs};
 
 type Before = Box<dyn FnMut(&str) + Send>;
 type After = Box<dyn FnMut() + Send>;
 
-pub struct RenameDoor(Mutex<(Before, After)>);
+pub struct RenameHook(Mutex<(Before, After)>);
 
-impl RenameDoor {
+impl RenameHook {
     pub fn new(before: impl FnMut(&str) + Send + 'static, after: impl FnMut() + Send + 'static) -> Self {
         Self(Mutex::new((Box::new(before), Box::new(after))))
     }
@@ -18,11 +18,11 @@ impl RenameDoor {
 
 macro_rules! pass_on {
     ($($name:ident($($arg:ident: $kind:ty),*) -> $out:ty;)*) => {
-        $(fn $name(&self, $($arg: $kind),*) -> io::Result<$out> { HostDoor.$name($($arg),*) })*
+        $(fn $name(&self, $($arg: $kind),*) -> io::Result<$out> { RealFs.$name($($arg),*) })*
     };
 }
 
-impl Door for RenameDoor {
+impl HostFs for RenameHook {
     pass_on! {
         make_dir(dir: &Dir, name: &str) -> ();
         create(dir: &Dir, name: &str) -> NewFile;
@@ -45,7 +45,7 @@ impl Door for RenameDoor {
         if is_manifest {
             (around.0)(from);
         }
-        HostDoor.rename(dir, from, to)?;
+        RealFs.rename(dir, from, to)?;
         if is_manifest {
             (around.1)();
         }

@@ -1,4 +1,4 @@
-//! The door: every call that changes a file or a directory of the host goes through here, and nothing else does.
+//! The fs: every call that changes a file or a directory of the host goes through here, and nothing else does.
 //!
 //! It is narrow so that tests can stand in it: they count the calls, fail them, drop them, kill the process before them,
 //! and work out what is on the disk when the power goes after them.
@@ -38,7 +38,7 @@ impl NewFile {
 }
 
 /// The calls. Each is one system call, and none is ever made twice on its own account.
-pub trait Door {
+pub trait HostFs {
     /// Makes a directory, 0755.
     fn make_dir(&self, dir: &Dir, name: &str) -> io::Result<()>;
     /// Makes a file that was not there, 0600.
@@ -69,11 +69,11 @@ pub trait Door {
     fn remove_dir(&self, dir: &Dir, name: &str) -> io::Result<()>;
 }
 
-/// The door to the real host.
+/// The fs to the real host.
 #[derive(Clone, Copy, Debug)]
-pub struct HostDoor;
+pub struct RealFs;
 
-impl Door for HostDoor {
+impl HostFs for RealFs {
     fn make_dir(&self, dir: &Dir, name: &str) -> io::Result<()> {
         Ok(stat::mkdirat(dir, name, Mode::from_bits_truncate(0o755))?)
     }

@@ -1,11 +1,11 @@
-//! Who stands in the door: counts the calls, notes them, and lets one of them go wrong.
+//! Who stands in the fs: counts the calls, notes them, and lets one of them go wrong.
 
 use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use schedpatch::apply::{Dir, Door, HostDoor, NewFile};
+use schedpatch::apply::{Dir, HostFs, NewFile, RealFs};
 
 /// One call, as far as it says what is on the disk afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +39,8 @@ pub enum Fault {
     Drop(usize),
 }
 
-/// A door to a real directory in which nothing is really synced: tests need no disk, only the order.
-pub struct TestDoor<'a> {
+/// A fs to a real directory in which nothing is really synced: tests need no disk, only the order.
+pub struct FaultyFs<'a> {
     fault: Fault,
     calls: RefCell<Vec<(Call, bool)>>,
     /// Done before every call
@@ -54,12 +54,12 @@ enum Turn {
     Dropped,
 }
 
-impl<'a> TestDoor<'a> {
+impl<'a> FaultyFs<'a> {
     pub fn new(fault: Fault) -> Self {
         Self { fault, calls: RefCell::new(Vec::new()), before: Box::new(|_| {}) }
     }
 
-    /// A door at which something happens before every call.
+    /// A fs at which something happens before every call.
     pub fn with(before: impl Fn(&Call) + 'a) -> Self {
         Self { before: Box::new(before), ..Self::new(Fault::None) }
     }
@@ -122,55 +122,55 @@ fn nameless_file() -> io::Result<fs::File> {
     Ok(file)
 }
 
-impl Door for TestDoor<'_> {
+impl HostFs for FaultyFs<'_> {
     fn make_dir(&self, dir: &Dir, name: &str) -> io::Result<()> {
         let call = Call::MakeDir { dir: dir.path().to_owned(), name: name.to_owned() };
-        self.run(call, || HostDoor.make_dir(dir, name))
+        self.run(call, || RealFs.make_dir(dir, name))
     }
 
     fn create(&self, dir: &Dir, name: &str) -> io::Result<NewFile> {
         let call = Call::Create { dir: dir.path().to_owned(), name: name.to_owned() };
-        self.open(call, dir.path_of(name), || HostDoor.create(dir, name))
+        self.open(call, dir.path_of(name), || RealFs.create(dir, name))
     }
 
     fn open_lock(&self, dir: &Dir, name: &str) -> io::Result<NewFile> {
         let call = Call::OpenLock { dir: dir.path().to_owned(), name: name.to_owned() };
-        self.open(call, dir.path_of(name), || HostDoor.open_lock(dir, name))
+        self.open(call, dir.path_of(name), || RealFs.open_lock(dir, name))
     }
 
     fn write(&self, file: &NewFile, bytes: &[u8]) -> io::Result<usize> {
         let written = |bytes: &[u8]| Call::Write { file: file.path().to_owned(), bytes: bytes.to_vec() };
         match self.turn(written(bytes)) {
-            Turn::Real => self.took_effect(HostDoor.write(file, bytes)),
+            Turn::Real => self.took_effect(RealFs.write(file, bytes)),
             Turn::Fails(error) => Err(error),
-            Turn::Short => HostDoor.write(file, &bytes[..1]),
+            Turn::Short => RealFs.write(file, &bytes[..1]),
             Turn::Dropped => Ok(bytes.len()),
         }
     }
 
     fn set_owner(&self, file: &NewFile, user: u32, group: u32) -> io::Result<()> {
         let call = Call::SetOwner { file: file.path().to_owned() };
-        self.run(call, || HostDoor.set_owner(file, user, group))
+        self.run(call, || RealFs.set_owner(file, user, group))
     }
 
     fn set_mode(&self, file: &NewFile, mode: u32) -> io::Result<()> {
         let call = Call::SetMode { file: file.path().to_owned(), mode };
-        self.run(call, || HostDoor.set_mode(file, mode))
+        self.run(call, || RealFs.set_mode(file, mode))
     }
 
     fn set_dir_mode(&self, dir: &Dir, mode: u32) -> io::Result<()> {
         let call = Call::SetDirMode { dir: dir.path().to_owned(), mode };
-        self.run(call, || HostDoor.set_dir_mode(dir, mode))
+        self.run(call, || RealFs.set_dir_mode(dir, mode))
     }
 
     fn set_label(&self, file: &NewFile, name: &str, value: &[u8]) -> io::Result<()> {
         let call = Call::SetLabel { file: file.path().to_owned() };
-        self.run(call, || HostDoor.set_label(file, name, value))
+        self.run(call, || RealFs.set_label(file, name, value))
     }
 
     fn remove_label(&self, file: &NewFile, name: &str) -> io::Result<()> {
         let call = Call::SetLabel { file: file.path().to_owned() };
-        self.run(call, || HostDoor.remove_label(file, name))
+        self.run(call, || RealFs.remove_label(file, name))
     }
 
     fn sync(&self, file: &NewFile) -> io::Result<()> {
@@ -183,16 +183,16 @@ impl Door for TestDoor<'_> {
 
     fn rename(&self, dir: &Dir, from: &str, to: &str) -> io::Result<()> {
         let call = Call::Rename { dir: dir.path().to_owned(), from: from.to_owned(), to: to.to_owned() };
-        self.run(call, || HostDoor.rename(dir, from, to))
+        self.run(call, || RealFs.rename(dir, from, to))
     }
 
     fn remove_file(&self, dir: &Dir, name: &str) -> io::Result<()> {
         let call = Call::RemoveFile { dir: dir.path().to_owned(), name: name.to_owned() };
-        self.run(call, || HostDoor.remove_file(dir, name))
+        self.run(call, || RealFs.remove_file(dir, name))
     }
 
     fn remove_dir(&self, dir: &Dir, name: &str) -> io::Result<()> {
         let call = Call::RemoveDir { dir: dir.path().to_owned(), name: name.to_owned() };
-        self.run(call, || HostDoor.remove_dir(dir, name))
+        self.run(call, || RealFs.remove_dir(dir, name))
     }
 }
