@@ -169,7 +169,7 @@ fn take_lock(
 }
 
 /// Says what would be done, and what the writer would refuse; writes nothing.
-pub fn rehearse(request: &Request<'_>) -> Result<Plan, Finding> {
+pub fn dry_run(request: &Request<'_>) -> Result<Plan, Finding> {
     let (snapshot, plan) = look_once(request, None)?;
     if !plan.has_errors() {
         if request.purge {

@@ -74,7 +74,7 @@ impl Args {
             lock_timeout,
             purge: false,
         };
-        if self.dry_run { write::rehearse(&request, colour) } else { write::run(&request, colour, Command::Apply) }
+        if self.dry_run { write::dry_run(&request, colour) } else { write::run(&request, colour, Command::Apply) }
     }
 }
 

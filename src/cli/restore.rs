@@ -90,7 +90,7 @@ impl Args {
             purge,
         };
         let colour = self.color.resolve();
-        if self.dry_run { write::rehearse(&request, colour) } else { write::run(&request, colour, Command::Restore) }
+        if self.dry_run { write::dry_run(&request, colour) } else { write::run(&request, colour, Command::Restore) }
     }
 }
 

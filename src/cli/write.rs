@@ -51,8 +51,8 @@ pub(super) fn run(request: &Request<'_>, colour: Colour, command: Command) -> Ex
 }
 
 /// Says what would be done, and what would be refused.
-pub(super) fn rehearse(request: &Request<'_>, colour: Colour) -> ExitCode {
-    match reconcile::rehearse(request) {
+pub(super) fn dry_run(request: &Request<'_>, colour: Colour) -> ExitCode {
+    match reconcile::dry_run(request) {
         Ok(plan) if plan.has_errors() => print_error(&plan::show(&plan, colour)),
         Ok(plan) => print(&plan::show(&plan, colour), ExitCode::SUCCESS),
         Err(finding) => fail(&[finding], colour),
