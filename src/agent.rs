@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::finding::{Finding, Level};
-use crate::journal::{Asker, Bad, Commit, Journal};
+use crate::journal::{Bad, Commit, Initiator, Journal};
 use crate::observe::{Marks, Snapshot};
 use crate::phase::{self, Course, Fault, Phase, Standing, Subject};
 use crate::plan::{Direction, Plan};
@@ -343,7 +343,7 @@ impl Agent {
         // a proven revision that was put on another original and is not up again yet has no text before it to go back to
         let is_up = self.trial.as_ref().is_some_and(|(text, trial)| Some(*text) == text_of(&seen) && trial.is_ready());
         let direction = if has_run(&seen) && !is_up { Direction::Restore } else { Direction::LastGood };
-        let outcome = self.write(direction, Asker::Agent, text_of(&seen))?;
+        let outcome = self.write(direction, Initiator::Agent, text_of(&seen))?;
         match outcome.plan.findings.into_iter().find(|finding| finding.level == Level::Error) {
             Some(finding) => Err(finding),
             None => Ok(()),

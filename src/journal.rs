@@ -153,7 +153,7 @@ impl Bad {
 
 /// Who asks for a pass, and so what it means for the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asker {
+pub enum Initiator {
     /// A person, who ends a hold by applying and leaves one by restoring
     Person,
     /// The agent, which writes nothing where there is a hold

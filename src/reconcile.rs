@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::apply::{self, ApplyError, Claim, Done, HostFs, Lock, Receipt, Root, Writer};
 use crate::finding::Finding;
-use crate::journal::Asker;
+use crate::journal::Initiator;
 use crate::observe::{self, Scope, Snapshot};
 use crate::plan::{self, Direction, Plan};
 use crate::revision::Digest;
@@ -28,7 +28,7 @@ pub struct Request<'a> {
     /// Which way
     pub direction: Direction,
     /// Who asks
-    pub asker: Asker,
+    pub initiator: Initiator,
     /// Write only if it comes to this revision: what was decided holds for no other
     pub expected_revision: Option<&'a str>,
     /// Do not write over another text of ours than this: what was decided holds for no other
@@ -94,7 +94,7 @@ pub fn run_from(
     told: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, Finding> {
     let is_bare = request.purge && plan.commit().is_none() && !observe::exists(request.settings);
-    let settled = apply::is_settled(&plan, &snapshot, request.direction, &request.asker) && !request.purge;
+    let settled = apply::is_settled(&plan, &snapshot, request.direction, &request.initiator) && !request.purge;
     if plan.has_errors() || settled || is_bare || is_held(request, &snapshot) {
         return Ok(Outcome { plan, receipt: None, purged: is_bare.then_some(true) });
     }
@@ -189,7 +189,7 @@ fn write(
     told: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, Finding> {
     let (mut seen, mut planned) = first;
-    let asked = (request.direction, &request.asker);
+    let asked = (request.direction, &request.initiator);
     let mut attempt = 1;
     loop {
         let snapshot = observe::take_snapshot_after(request.settings, scope(request.direction), Some(&seen))?;
@@ -204,7 +204,7 @@ fn write(
                 return Ok(Outcome { plan: planned, receipt: None, purged: None });
             }
             None
-        } else if apply::is_settled(plan, snapshot, request.direction, &request.asker)
+        } else if apply::is_settled(plan, snapshot, request.direction, &request.initiator)
             || is_held(request, snapshot)
             || request.expected_revision.is_some_and(|only| plan.revision.as_deref() != Some(only))
             || request.expected_text.is_some_and(|over| stands_otherwise(plan, over))
@@ -234,7 +234,7 @@ fn stands_otherwise(plan: &Plan, expected_text: Digest) -> bool {
 
 /// Whether a person has said: leave it alone.
 fn is_held(request: &Request<'_>, snapshot: &Snapshot) -> bool {
-    request.asker != Asker::Person && snapshot.state.journal.hold.is_some()
+    request.initiator != Initiator::Person && snapshot.state.journal.hold.is_some()
 }
 
 /// Looks and plans; writes nothing. Looks again where the target is only just not there: whoever replaces it may be in the

@@ -16,7 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use schedpatch::journal::Asker;
+use schedpatch::journal::Initiator;
 use schedpatch::plan::{self, Direction, Plan, StepKind};
 use schedpatch::reconcile::{self, Env, Request};
 use schedpatch::settings::Settings;
@@ -97,7 +97,7 @@ fn carry_out(copy: &Path, direction: Direction) {
     let request = Request {
         settings: &settings,
         direction,
-        asker: Asker::Person,
+        initiator: Initiator::Person,
         expected_revision: None,
         expected_text: None,
         while_bad: None,

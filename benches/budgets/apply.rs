@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use schedpatch::apply::RealFs;
-use schedpatch::journal::Asker;
+use schedpatch::journal::Initiator;
 use schedpatch::plan::Direction;
 use schedpatch::reconcile::{self, Env, Event, Request};
 use schedpatch::stamp::Stamp;
@@ -78,7 +78,7 @@ fn apply(scenario: &Scenario) -> (Duration, Duration) {
     let request = Request {
         settings: &settings,
         direction,
-        asker: Asker::Person,
+        initiator: Initiator::Person,
         expected_revision: None,
         expected_text: None,
         while_bad: None,

@@ -4,7 +4,7 @@ use super::{Agent, ClientHandle, FailingOriginal, HEALTH_INTERVAL, RETRY, Rest, 
 use crate::apply;
 use crate::cluster;
 use crate::finding::Finding;
-use crate::journal::{Asker, Journal};
+use crate::journal::{Initiator, Journal};
 use crate::phase::{Change, Phase, Standing};
 use crate::plan::Direction;
 use crate::reconcile::{self, Env, Event, Outcome, Request};
@@ -34,15 +34,16 @@ impl Agent {
     }
 
     pub(super) fn look_towards(&self, direction: Direction) -> Result<Seen, Finding> {
-        let (snapshot, plan) = reconcile::look_once(&self.request(direction, Asker::Agent), self.snapshot.as_ref())?;
+        let (snapshot, plan) =
+            reconcile::look_once(&self.request(direction, Initiator::Agent), self.snapshot.as_ref())?;
         let mut journal = snapshot.state.journal.clone();
         if let Some(now) = &plan.target {
             journal = journal.settled(&now.path, now.digest);
             let original = if now.ours().is_none() { Some(now.digest) } else { journal.original };
             journal = original.into_iter().fold(journal, Journal::with_marks_for);
         }
-        let settled = apply::is_settled(&plan, &snapshot, direction, &Asker::Agent);
-        let is_noted = settled || apply::is_noted(&plan, &snapshot, direction, &Asker::Agent);
+        let settled = apply::is_settled(&plan, &snapshot, direction, &Initiator::Agent);
+        let is_noted = settled || apply::is_noted(&plan, &snapshot, direction, &Initiator::Agent);
         Ok(Seen { snapshot, plan, journal, settled, is_noted, is_whole: direction == Direction::Apply })
     }
 
@@ -50,10 +51,10 @@ impl Agent {
     pub(super) fn write(
         &mut self,
         direction: Direction,
-        asker: Asker,
+        initiator: Initiator,
         expected_text: Option<Digest>,
     ) -> Result<Outcome, Finding> {
-        let request = Request { expected_text, ..self.request(direction, asker) };
+        let request = Request { expected_text, ..self.request(direction, initiator) };
         let outcome = reconcile::run(&request, &self.env(), &mut |event| log(&event));
         self.note(outcome)
     }
@@ -62,11 +63,11 @@ impl Agent {
     fn write_while_bad(
         &mut self,
         direction: Direction,
-        asker: Asker,
+        initiator: Initiator,
         expected_text: Option<Digest>,
         revision: &str,
     ) -> Result<Outcome, Finding> {
-        let request = Request { expected_text, while_bad: Some(revision), ..self.request(direction, asker) };
+        let request = Request { expected_text, while_bad: Some(revision), ..self.request(direction, initiator) };
         let outcome = reconcile::run(&request, &self.env(), &mut |event| log(&event));
         self.note(outcome)
     }
@@ -75,20 +76,20 @@ impl Agent {
     fn write_seen(&mut self, seen: &Seen) -> Result<Outcome, Finding> {
         let request = Request {
             expected_revision: seen.plan.revision.as_deref(),
-            ..self.request(Direction::Apply, Asker::Agent)
+            ..self.request(Direction::Apply, Initiator::Agent)
         };
         let first = (seen.snapshot.clone(), seen.plan.clone());
         let outcome = reconcile::run_from(&request, first, &self.env(), &mut |event| log(&event));
         self.note(outcome)
     }
 
-    fn request(&self, direction: Direction, asker: Asker) -> Request<'_> {
+    fn request(&self, direction: Direction, initiator: Initiator) -> Request<'_> {
         let (settings, lock_timeout) = (&self.settings, self.options.lock_timeout);
         let (expected_revision, expected_text, while_bad) = (None, None, None);
         Request {
             settings,
             direction,
-            asker,
+            initiator,
             expected_revision,
             expected_text,
             while_bad,
@@ -216,7 +217,7 @@ impl Agent {
     /// Writes down that what stands was seen to run.
     pub(super) fn prove(&mut self, seen: &Seen) -> Option<Rest> {
         let target = seen.plan.target.as_ref()?;
-        let proven = reconcile::prove(&self.request(Direction::Judge, Asker::Agent), &self.env(), target.digest);
+        let proven = reconcile::prove(&self.request(Direction::Judge, Initiator::Agent), &self.env(), target.digest);
         match proven {
             Ok(true) => {
                 if let Some(committed) = self.committed.take() {
@@ -240,7 +241,7 @@ impl Agent {
         tracing::warn!("the kubelet shows no pod of this generation: committing once more");
         self.counts.nudges += 1;
         let trial = self.trial.take();
-        if let Err(finding) = self.write(Direction::Nudge, Asker::Agent, text_of(seen)) {
+        if let Err(finding) = self.write(Direction::Nudge, Initiator::Agent, text_of(seen)) {
             self.trial = trial;
             return Some(Rest { standing: Standing::blocked(&finding), after: RETRY });
         }
@@ -273,7 +274,7 @@ impl Agent {
             Some(seen),
             Standing::new(Phase::Applying, "Drift", "somebody else changed the manifest; ours is put back"),
         );
-        match self.write(Direction::LastGood, Asker::Agent, None) {
+        match self.write(Direction::LastGood, Initiator::Agent, None) {
             Ok(outcome) => {
                 if outcome.receipt.is_some_and(|receipt| receipt.committed) {
                     self.drifts.note(self.now());
@@ -290,7 +291,7 @@ impl Agent {
         if seen.plan.exposed.is_empty() {
             return;
         }
-        let request = self.request(Direction::Judge, Asker::Agent);
+        let request = self.request(Direction::Judge, Initiator::Agent);
         if let Err(finding) = reconcile::tighten(&request, &self.env()) {
             tracing::warn!("cannot close files that everybody may read: {}", Standing::blocked(&finding).message);
         }
@@ -299,7 +300,7 @@ impl Agent {
     /// The original fails as well: the revision is not at fault, and waits until the original runs.
     pub(super) fn forgive(&mut self, seen: &Seen, failure: &Failure) -> Option<Rest> {
         let (revision, text) = (seen.plan.revision.clone()?, text_of(seen)?);
-        let request = self.request(Direction::Judge, Asker::Agent);
+        let request = self.request(Direction::Judge, Initiator::Agent);
         if let Err(finding) = reconcile::forgive(&request, &self.env(), &revision) {
             return Some(Rest { standing: Standing::blocked(&finding), after: RETRY });
         }
@@ -317,11 +318,11 @@ impl Agent {
         let direction = if has_run { Direction::Restore } else { Direction::LastGood };
         let revision = ours.map_or_else(String::new, |ours| ours.revision.clone());
         let original = seen.journal.original.filter(|_| has_run);
-        let asker = Asker::AgentAfterFailure { revision: revision.clone(), reason: message.clone(), original };
+        let initiator = Initiator::AgentAfterFailure { revision: revision.clone(), reason: message.clone(), original };
         let written = if failure.cause == Cause::Before {
-            self.write_while_bad(direction, asker, text_of(seen), &revision)
+            self.write_while_bad(direction, initiator, text_of(seen), &revision)
         } else {
-            self.write(direction, asker, text_of(seen))
+            self.write(direction, initiator, text_of(seen))
         };
         match written {
             Ok(outcome) if outcome.receipt.is_some() => {

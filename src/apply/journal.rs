@@ -2,30 +2,30 @@
 
 use std::collections::BTreeSet;
 
-use crate::journal::{Asker, Bad, Commit, Hold, InFlight, Journal};
+use crate::journal::{Bad, Commit, Hold, InFlight, Initiator, Journal};
 use crate::observe::State;
 use crate::plan::{Direction, Plan, Step};
 use crate::revision::Digest;
 use crate::stamp::Stamp;
 
-/// The journal as it stands, once work in flight is judged and the asker's word is taken.
-pub(super) fn noted(plan: &Plan, state: &State, direction: Direction, asker: &Asker, now: Stamp) -> Journal {
+/// The journal as it stands, once work in flight is judged and the initiator's word is taken.
+pub(super) fn noted(plan: &Plan, state: &State, direction: Direction, initiator: &Initiator, now: Stamp) -> Journal {
     let mut journal = state.journal.clone();
     let Some(target) = &plan.target else { return journal };
     journal = journal.settled(&target.path, target.digest);
     if let Some(ours) = target.ours() {
         journal.saw(ours.generation);
     }
-    match (direction, asker) {
-        (Direction::Apply, Asker::Person) => {
+    match (direction, initiator) {
+        (Direction::Apply, Initiator::Person) => {
             if let Some(revision) = &plan.revision {
                 journal.hold = None;
                 journal.bad.remove(revision);
             }
         }
-        (Direction::Restore, Asker::Person) => hold(&mut journal, "schedpatch restore", now),
-        (Direction::LastGood, Asker::Person) => hold(&mut journal, "schedpatch restore --to last-good", now),
-        (_, Asker::AgentAfterFailure { revision, reason, original }) => {
+        (Direction::Restore, Initiator::Person) => hold(&mut journal, "schedpatch restore", now),
+        (Direction::LastGood, Initiator::Person) => hold(&mut journal, "schedpatch restore --to last-good", now),
+        (_, Initiator::AgentAfterFailure { revision, reason, original }) => {
             // also where somebody else took it out meanwhile: it failed all the same
             let bad = Bad { reason: reason.clone(), since: now, original: *original };
             let is_marked = |own: &Bad| own.original.is_none() || own.original == bad.original;
@@ -33,12 +33,12 @@ pub(super) fn noted(plan: &Plan, state: &State, direction: Direction, asker: &As
                 journal.bad.insert(revision.clone(), bad);
             }
         }
-        (Direction::Apply, Asker::Agent) if plan.commit().is_some() => {
+        (Direction::Apply, Initiator::Agent) if plan.commit().is_some() => {
             // a mark for another original does not hold any more
             let original = plan.original.as_ref().map(|text| Digest::of_bytes(text.as_bytes()));
             journal = original.into_iter().fold(journal, Journal::with_marks_for);
         }
-        (_, Asker::Agent) | (Direction::Nudge | Direction::Judge, Asker::Person) => {}
+        (_, Initiator::Agent) | (Direction::Nudge | Direction::Judge, Initiator::Person) => {}
     }
     if direction == Direction::Apply {
         adopt(&mut journal, plan, now);

@@ -25,7 +25,7 @@ pub use purge::purge;
 pub use watch::Slipped;
 
 use crate::finding::Finding;
-use crate::journal::{Asker, Journal};
+use crate::journal::{Initiator, Journal};
 use crate::observe::{Snapshot, State};
 use crate::plan::{Direction, Plan, Step, StepKind};
 use crate::revision::Digest;
@@ -77,15 +77,15 @@ pub struct Receipt {
 }
 
 /// Whether there is nothing to do at all: nothing to write, nothing to note, nothing to clean up.
-pub fn is_settled(plan: &Plan, snapshot: &Snapshot, direction: Direction, asker: &Asker) -> bool {
-    is_noted(plan, snapshot, direction, asker) && Garbage::of(&snapshot.state.journal, snapshot, plan).is_empty()
+pub fn is_settled(plan: &Plan, snapshot: &Snapshot, direction: Direction, initiator: &Initiator) -> bool {
+    is_noted(plan, snapshot, direction, initiator) && Garbage::of(&snapshot.state.journal, snapshot, plan).is_empty()
 }
 
 /// The same, but for what nobody needs any more.
-pub fn is_noted(plan: &Plan, snapshot: &Snapshot, direction: Direction, asker: &Asker) -> bool {
+pub fn is_noted(plan: &Plan, snapshot: &Snapshot, direction: Direction, initiator: &Initiator) -> bool {
     let state = &snapshot.state;
     let has_leftover = plan.target.as_ref().is_some_and(|target| snapshot.facts.has_leftover(&target.path));
-    let journal = journal::noted(plan, state, direction, asker, Stamp::default());
+    let journal = journal::noted(plan, state, direction, initiator, Stamp::default());
     plan.steps.is_empty()
         && state.leftovers.is_empty()
         && state.closed.is_empty()
@@ -116,7 +116,7 @@ pub fn carry_out(
     writer: &Writer<'_>,
     plan: &Plan,
     snapshot: &Snapshot,
-    (direction, asker): (Direction, &Asker),
+    (direction, initiator): (Direction, &Initiator),
     told: &mut dyn FnMut(Done<'_>),
 ) -> Result<Receipt, ApplyError> {
     check(writer.root, writer.lock.state.path(), plan)?;
@@ -125,7 +125,7 @@ pub fn carry_out(
     let interrupted = state.journal.in_flight.is_some();
     let store = Store::open(writer, !state.is_known || interrupted)?;
     tidy_up(writer, plan, snapshot, direction, &store)?;
-    let mut journal = journal::noted(plan, state, direction, asker, now);
+    let mut journal = journal::noted(plan, state, direction, initiator, now);
     let mut on_disk = state.journal.clone();
     store.keep_texts(&journal::unkept(plan, state, &journal), &state.texts)?;
     let mut receipt = Receipt { committed: false, slipped: Slipped::Nothing, kept: None, uncollected: None };

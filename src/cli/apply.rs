@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::args::{HostArgs, LockArgs, WantedArgs};
 use super::output::ColorArgs;
 use super::write::{self, Command};
-use crate::journal::Asker;
+use crate::journal::Initiator;
 use crate::plan::Direction;
 use crate::reconcile::{Outcome, Request};
 
@@ -66,7 +66,7 @@ impl Args {
         let request = Request {
             settings: &settings,
             direction,
-            asker: Asker::Person,
+            initiator: Initiator::Person,
             expected_revision: None,
             expected_text: None,
             while_bad: None,

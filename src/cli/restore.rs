@@ -8,7 +8,7 @@ use super::args::{HostArgs, LockArgs};
 use super::output::ColorArgs;
 use super::target::with_known_target;
 use super::write::{self, Command};
-use crate::journal::Asker;
+use crate::journal::Initiator;
 use crate::plan::Direction;
 use crate::reconcile::{Outcome, Request};
 
@@ -81,7 +81,7 @@ impl Args {
         let request = Request {
             settings: &settings,
             direction,
-            asker: Asker::Person,
+            initiator: Initiator::Person,
             expected_revision: None,
             expected_text: None,
             while_bad: None,

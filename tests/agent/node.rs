@@ -12,7 +12,7 @@ use schedpatch::agent::{Agent, Options, Outside, Proof, Rollout, SchedulerAt};
 use schedpatch::apply::{HostFs, RealFs};
 use schedpatch::edit;
 use schedpatch::finding::Finding;
-use schedpatch::journal::{Asker, Journal};
+use schedpatch::journal::{Initiator, Journal};
 use schedpatch::phase::Phase;
 use schedpatch::plan::Direction;
 use schedpatch::reconcile::{self, Env, Outcome, Request};
@@ -289,7 +289,7 @@ impl Node {
         let request = Request {
             settings: &settings,
             direction,
-            asker: Asker::Person,
+            initiator: Initiator::Person,
             expected_revision: None,
             expected_text: None,
             while_bad: None,

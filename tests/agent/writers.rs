@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use schedpatch::apply::RealFs;
-use schedpatch::journal::Asker;
+use schedpatch::journal::Initiator;
 use schedpatch::phase::Phase;
 use schedpatch::plan::Direction;
 use schedpatch::reconcile::{self, Env, Request};
@@ -23,7 +23,7 @@ async fn apply_slowly(node: &Node, retry: bool) {
         let request = Request {
             settings: &settings,
             direction: Direction::Apply,
-            asker: Asker::Person,
+            initiator: Initiator::Person,
             expected_revision: None,
             expected_text: None,
             while_bad: None,
@@ -122,7 +122,7 @@ fn two_agents_with_different_wishes_stop_fighting_and_say_who_the_other_is() {
             let request = Request {
                 settings: &settings,
                 direction: Direction::Apply,
-                asker: Asker::Agent,
+                initiator: Initiator::Agent,
                 expected_revision: None,
                 expected_text: None,
                 while_bad: None,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use schedpatch::finding::Finding;
-use schedpatch::journal::Asker;
+use schedpatch::journal::Initiator;
 use schedpatch::plan::Direction;
 use schedpatch::reconcile::{self, Env, Outcome, Request};
 use schedpatch::settings::{Settings, Wishes};
@@ -266,11 +266,11 @@ fn run(root: &Path, sources: &Path, operation: Operation, command: &str, fs: &Fa
     let purge = matches!(operation, Operation::Purge);
     // a child that another test has just forked holds our lock, too, until it runs its own program
     let lock_timeout = Duration::from_secs(10);
-    let asker = if matches!(operation, Operation::Prove(_)) { Asker::Agent } else { Asker::Person };
+    let initiator = if matches!(operation, Operation::Prove(_)) { Initiator::Agent } else { Initiator::Person };
     let request = Request {
         settings: &settings,
         direction,
-        asker,
+        initiator,
         expected_revision: None,
         expected_text: None,
         while_bad: None,
