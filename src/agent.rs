@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::finding::{Finding, Level};
 use crate::journal::{Bad, Commit, Initiator, Journal};
 use crate::observe::{Marks, Snapshot};
-use crate::phase::{self, Course, Fault, Phase, Standing, Subject};
+use crate::phase::{self, Course, Fault, NodeState, Phase, Subject};
 use crate::plan::{Direction, Plan};
 use crate::report::{Counts, Report};
 use crate::revision::Digest;
@@ -114,7 +114,7 @@ struct Seen {
 
 /// Where a turn ends: what to say, and when to look again.
 struct Rest {
-    standing: Standing,
+    node_state: NodeState,
     after: Duration,
 }
 
@@ -185,7 +185,7 @@ impl Agent {
                         break;
                     }
                     () = tokio::time::sleep_until(deadline) => {
-                        if self.report.borrow().standing.phase != Phase::Ready || self.has_changed() {
+                        if self.report.borrow().node_state.phase != Phase::Ready || self.has_changed() {
                             break;
                         }
                         self.turned.send_replace(Instant::now());
@@ -207,7 +207,7 @@ impl Agent {
             let seen = match self.look().await {
                 Ok(seen) => seen,
                 Err(finding) => {
-                    self.say(None, Standing::blocked(&finding));
+                    self.say(None, NodeState::blocked(&finding));
                     return RETRY;
                 }
             };
@@ -224,7 +224,7 @@ impl Agent {
                 self.tighten(&seen);
             }
             if let Some(rest) = self.step(&seen).await {
-                self.say(Some(&seen), rest.standing);
+                self.say(Some(&seen), rest.node_state);
                 self.mark(&seen);
                 return rest.after.clamp(MIN_REST, self.options.resync.max(MIN_REST));
             }
@@ -236,7 +236,7 @@ impl Agent {
     /// not keep a broken scheduler in place. Says whether something was done.
     async fn judge_pending(&mut self) -> bool {
         let Ok(seen) = self.look_at_host() else { return false };
-        let rest = Rest { standing: self.report.borrow().standing.clone(), after: self.options.resync };
+        let rest = Rest { node_state: self.report.borrow().node_state.clone(), after: self.options.resync };
         self.besides(&seen, rest).await.is_none()
     }
 
@@ -248,8 +248,8 @@ impl Agent {
             return self.put_back(seen, &good);
         }
         match course {
-            Course::Stay(standing) => {
-                let rest = Rest { standing, after: self.options.resync };
+            Course::Stay(node_state) => {
+                let rest = Rest { node_state, after: self.options.resync };
                 self.besides(seen, rest).await
             }
             Course::Apply(change) => {
@@ -339,7 +339,7 @@ impl Agent {
             return Ok(());
         }
         let message = "stopping in the middle of a change: what ran before comes back first";
-        self.say(Some(&seen), Standing::new(Phase::Applying, "RollingBack", message));
+        self.say(Some(&seen), NodeState::new(Phase::Applying, "RollingBack", message));
         // a proven revision that was put on another original and is not up again yet has no text before it to go back to
         let is_up = self.trial.as_ref().is_some_and(|(text, trial)| Some(*text) == text_of(&seen) && trial.is_ready());
         let direction = if has_run(&seen) && !is_up { Direction::Restore } else { Direction::LastGood };

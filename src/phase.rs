@@ -72,7 +72,7 @@ impl Phase {
 
 /// Where this node is and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct NodeState {
     /// The phase
     pub phase: Phase,
     /// Why, in CamelCase, for machines
@@ -83,7 +83,7 @@ pub struct Standing {
     pub was_proven: bool,
 }
 
-impl Standing {
+impl NodeState {
     /// A phase with its reason.
     pub fn new(phase: Phase, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self { phase, reason: reason.into(), message: message.into(), was_proven: false }
@@ -113,7 +113,7 @@ impl Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Course {
     /// Nothing to do but to say so
-    Stay(Standing),
+    Stay(NodeState),
     /// Write what is wanted
     Apply(Change),
     /// Prove what stands, which is what is wanted
@@ -156,11 +156,11 @@ pub fn course(plan: &Plan, journal: &Journal, settled: bool) -> Course {
     if let Some(hold) = &journal.hold {
         let held = format!("held since {} by {}: schedpatch apply ends it", hold.since, hold.by);
         return Course::Stay(match stands {
-            None if plan.target.is_some() => Standing::new(Phase::Restored, "Held", held),
-            None => Standing::new(Phase::Blocked, "Held", format!("{held}; the manifest cannot be found or read")),
+            None if plan.target.is_some() => NodeState::new(Phase::Restored, "Held", held),
+            None => NodeState::new(Phase::Blocked, "Held", format!("{held}; the manifest cannot be found or read")),
             Some(ours) => {
                 let message = format!("{held}; revision {} stands, and is left alone", ours.revision);
-                Standing::new(Phase::Blocked, "Held", message)
+                NodeState::new(Phase::Blocked, "Held", message)
             }
         });
     }
@@ -170,12 +170,12 @@ pub fn course(plan: &Plan, journal: &Journal, settled: bool) -> Course {
         return match (failed, plan.revision.as_ref().and_then(fault)) {
             (Some(failed), _) => Course::RollBack(failed),
             (None, Some(failed)) => Course::VerifyLastGood(failed),
-            (None, None) => Course::Stay(Standing::blocked(error)),
+            (None, None) => Course::Stay(NodeState::blocked(error)),
         };
     }
     let Some(revision) = &plan.revision else {
         let message = "the sources hold no KubeSchedulerConfiguration; what stands stays";
-        return Course::Stay(Standing::new(Phase::Pending, "NoSource", message));
+        return Course::Stay(NodeState::new(Phase::Pending, "NoSource", message));
     };
     if settled {
         return Course::Verify;
@@ -192,7 +192,7 @@ pub fn course(plan: &Plan, journal: &Journal, settled: bool) -> Course {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Say so and look again later
-    Say(Standing),
+    Say(NodeState),
     /// Write down that it runs, and look again
     Prove,
     /// Commit once more
@@ -267,7 +267,7 @@ pub fn judged(verdict: &Verdict, subject: &Subject) -> Next {
 }
 
 fn judged_wanted(verdict: &Verdict, was_proven: bool, waits_for_image: bool) -> Next {
-    let say = |phase, reason: &str, message: &str| Next::Say(Standing::new(phase, reason, message));
+    let say = |phase, reason: &str, message: &str| Next::Say(NodeState::new(phase, reason, message));
     match verdict {
         Verdict::Proven(_) if was_proven => say(Phase::Ready, "Proven", "the running scheduler carries this revision"),
         Verdict::Proven(_) => Next::Prove,
@@ -286,15 +286,15 @@ fn judged_wanted(verdict: &Verdict, was_proven: bool, waits_for_image: bool) -> 
         Verdict::Nudge => Next::Nudge,
         Verdict::Wait(why, _) => say(Phase::Verifying, "NotYetProven", why),
         Verdict::Unknown(why) => {
-            let unknown = Standing::new(Phase::Unknown, "NobodyToAsk", why);
-            Next::Say(Standing { was_proven, ..unknown })
+            let unknown = NodeState::new(Phase::Unknown, "NobodyToAsk", why);
+            Next::Say(NodeState { was_proven, ..unknown })
         }
         Verdict::Dead(why) => say(Phase::Unknown, "SchedulerDead", why),
     }
 }
 
 fn judged_last_good(verdict: &Verdict, failed: &Fault, was_proven: bool, may_clear: bool) -> Next {
-    let say = |phase, reason: &str, message: &str| Next::Say(Standing::new(phase, reason, message));
+    let say = |phase, reason: &str, message: &str| Next::Say(NodeState::new(phase, reason, message));
     let Fault { revision, reason } = failed;
     match verdict {
         Verdict::Proven(_) if was_proven => {
@@ -322,7 +322,7 @@ fn judged_last_good(verdict: &Verdict, failed: &Fault, was_proven: bool, may_cle
 }
 
 fn judged_original(verdict: &Verdict, reason: &str) -> Next {
-    let say = |phase, reason: &str, message: &str| Next::Say(Standing::new(phase, reason, message));
+    let say = |phase, reason: &str, message: &str| Next::Say(NodeState::new(phase, reason, message));
     let message = format!(
         "the scheduler does not start without our edit either: {reason}; repair the manifest, the configuration is \
          applied once the scheduler runs"
@@ -337,7 +337,7 @@ fn judged_original(verdict: &Verdict, reason: &str) -> Next {
 
 fn not_shown() -> Next {
     let message = "this revision was proven, and the kubelet shows no pod of it any more";
-    Next::Say(Standing::new(Phase::Degraded, "NotShown", message))
+    Next::Say(NodeState::new(Phase::Degraded, "NotShown", message))
 }
 
 /// `bad-revision` as machines like it: `BadRevision`.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use schedpatch::edit;
 use schedpatch::finding::Finding;
 use schedpatch::journal::{Bad, Commit, Hold, Journal};
-use schedpatch::phase::{Change, Course, Fault, Next, Phase, Standing, Subject, course, judged};
+use schedpatch::phase::{Change, Course, Fault, Next, NodeState, Phase, Subject, course, judged};
 use schedpatch::plan::{Plan, Step, StepKind, TargetNow};
 use schedpatch::revision::Digest;
 use schedpatch::stamp::Stamp;
@@ -65,7 +65,7 @@ fn fault() -> Fault {
 
 fn phase_of(course: &Course) -> Option<(Phase, &str)> {
     match course {
-        Course::Stay(standing) => Some((standing.phase, standing.reason.as_str())),
+        Course::Stay(node_state) => Some((node_state.phase, node_state.reason.as_str())),
         _ => None,
     }
 }
@@ -114,9 +114,9 @@ fn what_a_look_asks_for() {
 #[test]
 fn errors_block_with_place_and_way_out() {
     let blocked = course(&with_error(plan(None, Some("a")), "unknown-field"), &Journal::default(), false);
-    let Course::Stay(standing) = blocked else { panic!("{blocked:?}") };
-    assert_eq!((standing.phase, standing.reason.as_str()), (Phase::Blocked, "UnknownField"));
-    assert_eq!(standing.message, "/a.yaml:3: what; way out");
+    let Course::Stay(node_state) = blocked else { panic!("{blocked:?}") };
+    assert_eq!((node_state.phase, node_state.reason.as_str()), (Phase::Blocked, "UnknownField"));
+    assert_eq!(node_state.message, "/a.yaml:3: what; way out");
     let nothing = course(&plan(None, Some("a")), &Journal::default(), true);
     assert_eq!(phase_of(&nothing), Some((Phase::Pending, "NoSource")), "what stands stays");
 }
@@ -136,7 +136,7 @@ fn verdicts() -> [Verdict; 7] {
 
 fn told(next: &Next) -> String {
     match next {
-        Next::Say(standing) => format!("say {} {}", standing.phase.name(), standing.is_ready()),
+        Next::Say(node_state) => format!("say {} {}", node_state.phase.name(), node_state.is_ready()),
         Next::Prove => "prove".to_owned(),
         Next::Nudge => "nudge".to_owned(),
         Next::RollBack(failure) => format!("roll back {}", failure.cause.reason()),
@@ -177,9 +177,9 @@ fn what_a_verdict_does() {
 #[test]
 fn only_measured_phases_are_ready() {
     for phase in Phase::ALL {
-        let standing = Standing::new(phase, "", "");
-        assert_eq!(standing.is_ready(), matches!(phase, Phase::Ready | Phase::Restored), "{phase:?}");
-        let before = Standing { was_proven: true, ..standing };
+        let node_state = NodeState::new(phase, "", "");
+        assert_eq!(node_state.is_ready(), matches!(phase, Phase::Ready | Phase::Restored), "{phase:?}");
+        let before = NodeState { was_proven: true, ..node_state };
         assert_eq!(before.is_ready(), matches!(phase, Phase::Ready | Phase::Restored | Phase::Unknown), "{phase:?}");
     }
 }

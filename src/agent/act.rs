@@ -5,7 +5,7 @@ use crate::apply;
 use crate::cluster;
 use crate::finding::Finding;
 use crate::journal::{Initiator, Journal};
-use crate::phase::{Change, Phase, Standing};
+use crate::phase::{Change, NodeState, Phase};
 use crate::plan::Direction;
 use crate::reconcile::{self, Env, Event, Outcome, Request};
 use crate::revision::Digest;
@@ -121,7 +121,7 @@ impl Agent {
             && seen.journal.current.as_ref().map(|commit| &commit.revision) == seen.plan.revision.as_ref();
         if let Some(after) = self.drifts.wait(self.now()).filter(|_| is_drift) {
             let message = "somebody else keeps rewriting the manifest: find out who manages this file";
-            return Some(Rest { standing: Standing::new(Phase::Degraded, "ForeignManager", message), after });
+            return Some(Rest { node_state: NodeState::new(Phase::Degraded, "ForeignManager", message), after });
         }
         if let Some(rest) = self.must_brake(change) {
             return Some(rest);
@@ -131,10 +131,10 @@ impl Agent {
             (false, Change::Files) => ("Mending", "files of ours are put in request"),
             (false, _) => ("NewRevision", "the manifest is being replaced"),
         };
-        let applying = Standing::new(Phase::Applying, reason, message);
+        let applying = NodeState::new(Phase::Applying, reason, message);
         if change == Change::New {
             // the API may take its time to answer, and what runs is not what is wanted any more
-            if self.report.borrow().standing.is_ready() {
+            if self.report.borrow().node_state.is_ready() {
                 self.say(Some(seen), applying.clone());
             }
             if let Some(rest) = self.must_wait().await {
@@ -151,12 +151,12 @@ impl Agent {
                     self.counts.drifts += 1;
                 }
                 if let Some(finding) = receipt.and_then(|receipt| receipt.uncollected.as_ref()) {
-                    tracing::warn!("what nobody needs any more stays for now: {}", Standing::blocked(finding).message);
+                    tracing::warn!("what nobody needs any more stays for now: {}", NodeState::blocked(finding).message);
                     self.in_vain = text_of(seen).filter(|_| change == Change::Files);
                 }
                 None
             }
-            Err(finding) => Some(Rest { standing: Standing::blocked(&finding), after: RETRY }),
+            Err(finding) => Some(Rest { node_state: NodeState::blocked(&finding), after: RETRY }),
         }
     }
 
@@ -170,27 +170,27 @@ impl Agent {
             let message = format!(
                 "another schedpatch keeps changing this manifest ({who}): two releases on one node? Uninstall one of them"
             );
-            return Some(Rest { standing: Standing::new(Phase::Degraded, "AnotherSchedpatch", message), after });
+            return Some(Rest { node_state: NodeState::new(Phase::Degraded, "AnotherSchedpatch", message), after });
         }
         let after = self.commits.wait(now)?;
         let message = format!(
             "the manifest was replaced too often in the last minute; the next change follows in {} s",
             after.as_secs() + 1
         );
-        Some(Rest { standing: Standing::new(Phase::Waiting, "TooManyChanges", message), after })
+        Some(Rest { node_state: NodeState::new(Phase::Waiting, "TooManyChanges", message), after })
     }
 
     /// Why a new revision must not be begun now.
     async fn must_wait(&mut self) -> Option<Rest> {
         let ClientHandle(client) = self.client.as_ref()?;
         let blocked = |reason, message: String, after| {
-            Some(Rest { standing: Standing::new(Phase::Blocked, reason, message), after })
+            Some(Rest { node_state: NodeState::new(Phase::Blocked, reason, message), after })
         };
         let nodes = match cluster::control_planes(client).await {
             Ok(nodes) => nodes,
             Err(why) => {
                 let message = format!("nothing new is begun while the API does not answer: {why}");
-                return Some(Rest { standing: Standing::new(Phase::Waiting, "ApiAway", message), after: RETRY / 6 });
+                return Some(Rest { node_state: NodeState::new(Phase::Waiting, "ApiAway", message), after: RETRY / 6 });
             }
         };
         if self.options.rollout == Rollout::UnsafeParallel || nodes == [self.options.node.as_str()] {
@@ -229,10 +229,10 @@ impl Agent {
                 None
             }
             Ok(false) => {
-                let standing = Standing::new(Phase::Verifying, "NotYetProven", "it does not stand any more");
-                Some(Rest { standing, after: HEALTH_INTERVAL })
+                let node_state = NodeState::new(Phase::Verifying, "NotYetProven", "it does not stand any more");
+                Some(Rest { node_state, after: HEALTH_INTERVAL })
             }
-            Err(finding) => Some(Rest { standing: Standing::blocked(&finding), after: RETRY }),
+            Err(finding) => Some(Rest { node_state: NodeState::blocked(&finding), after: RETRY }),
         }
     }
 
@@ -243,7 +243,7 @@ impl Agent {
         let trial = self.trial.take();
         if let Err(finding) = self.write(Direction::Nudge, Initiator::Agent, text_of(seen)) {
             self.trial = trial;
-            return Some(Rest { standing: Standing::blocked(&finding), after: RETRY });
+            return Some(Rest { node_state: NodeState::blocked(&finding), after: RETRY });
         }
         let again = self.look_at_host().ok()?;
         let target = again.plan.target.as_ref()?;
@@ -256,23 +256,23 @@ impl Agent {
     pub(super) fn put_back(&mut self, seen: &Seen, good: &str) -> Option<Rest> {
         if let Some(after) = self.drifts.wait(self.now()) {
             let message = "somebody else keeps rewriting the manifest: find out who manages this file";
-            return Some(Rest { standing: Standing::new(Phase::Degraded, "ForeignManager", message), after });
+            return Some(Rest { node_state: NodeState::new(Phase::Degraded, "ForeignManager", message), after });
         }
         let back = match self.look_towards(Direction::LastGood) {
             Ok(back) => back,
-            Err(finding) => return Some(Rest { standing: Standing::blocked(&finding), after: RETRY }),
+            Err(finding) => return Some(Rest { node_state: NodeState::blocked(&finding), after: RETRY }),
         };
         if back.plan.commit().is_none() || back.plan.revision.as_deref() != Some(good) {
             let message = format!(
                 "somebody else wrote the manifest anew without revision {good}, which cannot come back because the manifest \
                  itself has changed; the scheduler runs without our edit until the configuration can be applied"
             );
-            let standing = Standing::new(Phase::Degraded, "LastGoodLost", message);
-            return Some(Rest { standing, after: self.options.resync });
+            let node_state = NodeState::new(Phase::Degraded, "LastGoodLost", message);
+            return Some(Rest { node_state, after: self.options.resync });
         }
         self.say(
             Some(seen),
-            Standing::new(Phase::Applying, "Drift", "somebody else changed the manifest; ours is put back"),
+            NodeState::new(Phase::Applying, "Drift", "somebody else changed the manifest; ours is put back"),
         );
         match self.write(Direction::LastGood, Initiator::Agent, None) {
             Ok(outcome) => {
@@ -282,7 +282,7 @@ impl Agent {
                 }
                 None
             }
-            Err(finding) => Some(Rest { standing: Standing::blocked(&finding), after: RETRY }),
+            Err(finding) => Some(Rest { node_state: NodeState::blocked(&finding), after: RETRY }),
         }
     }
 
@@ -293,7 +293,7 @@ impl Agent {
         }
         let request = self.request(Direction::Judge, Initiator::Agent);
         if let Err(finding) = reconcile::tighten(&request, &self.env()) {
-            tracing::warn!("cannot close files that everybody may read: {}", Standing::blocked(&finding).message);
+            tracing::warn!("cannot close files that everybody may read: {}", NodeState::blocked(&finding).message);
         }
     }
 
@@ -302,7 +302,7 @@ impl Agent {
         let (revision, text) = (seen.plan.revision.clone()?, text_of(seen)?);
         let request = self.request(Direction::Judge, Initiator::Agent);
         if let Err(finding) = reconcile::forgive(&request, &self.env(), &revision) {
-            return Some(Rest { standing: Standing::blocked(&finding), after: RETRY });
+            return Some(Rest { node_state: NodeState::blocked(&finding), after: RETRY });
         }
         self.failing_original = Some(FailingOriginal { text, waiting: revision, reason: failure.message.clone() });
         None
@@ -311,7 +311,7 @@ impl Agent {
     /// Takes a revision back that failed. One that ran before the original changed is marked for this original only.
     pub(super) fn roll_back(&mut self, seen: &Seen, failure: Failure) -> Option<Rest> {
         let message = &failure.message;
-        self.say(Some(seen), Standing::new(Phase::Applying, "RollingBack", message.clone()));
+        self.say(Some(seen), NodeState::new(Phase::Applying, "RollingBack", message.clone()));
         let ours = seen.plan.target.as_ref().and_then(|target| target.ours());
         // where the very revision that was good failed, only the original is left
         let has_run = has_run(seen);
@@ -334,14 +334,14 @@ impl Agent {
             // somebody was faster: whatever stands now is looked at anew
             Ok(outcome) if !outcome.plan.has_errors() => None,
             Ok(outcome) => {
-                let error = outcome.plan.findings.first().map(Standing::blocked);
+                let error = outcome.plan.findings.first().map(NodeState::blocked);
                 let message = error.map_or_else(String::new, |error| error.message);
-                let standing = Standing::new(Phase::Degraded, "CannotRollBack", message);
-                Some(Rest { standing, after: RETRY })
+                let node_state = NodeState::new(Phase::Degraded, "CannotRollBack", message);
+                Some(Rest { node_state, after: RETRY })
             }
             Err(finding) => {
-                let message = Standing::blocked(&finding).message;
-                Some(Rest { standing: Standing::new(Phase::Degraded, "CannotRollBack", message), after: RETRY })
+                let message = NodeState::blocked(&finding).message;
+                Some(Rest { node_state: NodeState::new(Phase::Degraded, "CannotRollBack", message), after: RETRY })
             }
         }
     }

@@ -56,11 +56,11 @@ impl Agent {
             after = after.min(HEALTH_INTERVAL);
         }
         match (phase::judged(&verdict, subject), besides) {
-            (Next::Say(standing), Some(rest)) if standing.phase != Phase::Degraded => {
+            (Next::Say(node_state), Some(rest)) if node_state.phase != Phase::Degraded => {
                 Some(Rest { after: after.min(rest.after), ..rest })
             }
-            (Next::Say(standing), rest) => {
-                Some(Rest { standing, after: rest.map_or(after, |rest| after.min(rest.after)) })
+            (Next::Say(node_state), rest) => {
+                Some(Rest { node_state, after: rest.map_or(after, |rest| after.min(rest.after)) })
             }
             // what others made of a commit is noted by the pass that applies, not by this one
             (Next::Prove, Some(rest)) if !is_current(seen) => Some(rest),

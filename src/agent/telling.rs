@@ -2,24 +2,24 @@
 
 use super::{Agent, Seen, was_proven};
 use crate::apply::{Receipt, Slipped};
-use crate::phase::{Phase, Standing};
+use crate::phase::{NodeState, Phase};
 use crate::report::Report;
 
 impl Agent {
     /// Reports where this node is, and logs it if that is news.
-    pub(super) fn say(&mut self, seen: Option<&Seen>, standing: Standing) {
+    pub(super) fn say(&mut self, seen: Option<&Seen>, node_state: NodeState) {
         let before = self.report.borrow().clone();
-        let is_news = (before.standing.phase, &before.standing.reason) != (standing.phase, &standing.reason)
-            || before.standing.message != standing.message && standing.phase != Phase::Verifying;
-        let since = if before.standing.phase == standing.phase { before.since } else { (self.options.clock)() };
-        let mut report = Report { standing, since, counts: self.counts.clone(), ..before };
+        let is_news = (before.node_state.phase, &before.node_state.reason) != (node_state.phase, &node_state.reason)
+            || before.node_state.message != node_state.message && node_state.phase != Phase::Verifying;
+        let since = if before.node_state.phase == node_state.phase { before.since } else { (self.options.clock)() };
+        let mut report = Report { node_state, since, counts: self.counts.clone(), ..before };
         if let Some(Seen { plan, journal, is_whole, .. }) = seen {
             let target = plan.target.as_ref();
             let ours = target.and_then(|target| target.ours());
             let proven = seen.is_some_and(was_proven);
             report.digest = plan.digest.or(report.digest);
             // other sources may come to the same revision, and are then proven with it
-            report.verified_digest = if report.standing.phase == Phase::Ready {
+            report.verified_digest = if report.node_state.phase == Phase::Ready {
                 plan.digest
             } else {
                 journal.last_good.as_ref().filter(|_| proven).and_then(|good| good.digest)

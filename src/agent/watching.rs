@@ -74,7 +74,7 @@ impl Agent {
 
     /// Takes marks, and looks once more. Valid only if the snapshot did not change meanwhile.
     pub(super) fn mark(&mut self, seen: &Seen) {
-        if self.marks.is_none() && self.report.borrow().standing.phase == Phase::Ready {
+        if self.marks.is_none() && self.report.borrow().node_state.phase == Phase::Ready {
             let marks = self.marks_now();
             self.marks = marks.filter(|_| self.look_once().is_ok_and(|again| again.snapshot == seen.snapshot));
         }

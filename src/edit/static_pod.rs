@@ -6,12 +6,12 @@
 use super::claims::{no_leftovers, not_taken};
 use super::draft::Draft;
 use super::guard;
+use super::is_applied::stands;
 use super::op::{Op, Value};
 use super::pod::{self, Found, GENERATION, Manifest, REVISION, SchedulerPod, UNDO};
 use super::refusal::{Refusal, Rule};
 use super::restore;
 use super::spell;
-use super::standing::stands;
 use super::tree::{Kind, Node, Path, Seg, Tree};
 use super::undo::{Undo, pointer};
 use crate::revision::Digest;

@@ -8,7 +8,7 @@ use kube::{Client, Resource as _};
 
 use super::{Notice, Report, STARTING};
 use crate::cluster::answer;
-use crate::phase::{Phase, Standing};
+use crate::phase::{NodeState, Phase};
 
 /// Who we are in events.
 const CONTROLLER: &str = "schedpatch";
@@ -53,11 +53,11 @@ impl Events {
             push(&mut self.unsent, of_notice(notice));
         }
         self.last_notice = report.notices.last().map_or(self.last_notice, |last| last.id.max(self.last_notice));
-        let standing = (report.standing.phase, report.standing.reason.clone());
+        let node_state = (report.node_state.phase, report.node_state.reason.clone());
         // before the first look there is nothing to report
-        if standing.1 != STARTING && self.last_standing.as_ref() != Some(&standing) {
-            push(&mut self.unsent, of_standing(&report.standing));
-            self.last_standing = Some(standing);
+        if node_state.1 != STARTING && self.last_standing.as_ref() != Some(&node_state) {
+            push(&mut self.unsent, of_standing(&report.node_state));
+            self.last_standing = Some(node_state);
         }
     }
 
@@ -89,7 +89,7 @@ fn push(unsent: &mut VecDeque<Event>, event: Event) {
 }
 
 /// Phase and reason together: one phase has several reasons, and each is a part of the story.
-fn of_standing(Standing { phase, reason, message, .. }: &Standing) -> Event {
+fn of_standing(NodeState { phase, reason, message, .. }: &NodeState) -> Event {
     event(format!("{}{reason}", phase.name()), message, phase.is_trouble())
 }
 
@@ -112,7 +112,7 @@ mod tests {
         let mut unsent = VecDeque::new();
         let long = "é".repeat(MAX_NOTE);
         for number in 0..=MAX_UNSENT {
-            push(&mut unsent, of_standing(&Standing::new(Phase::RolledBack, format!("Why{number}"), &*long)));
+            push(&mut unsent, of_standing(&NodeState::new(Phase::RolledBack, format!("Why{number}"), &*long)));
         }
         assert_eq!((unsent.len(), unsent[0].reason.as_str()), (MAX_UNSENT, "RolledBackWhy1"));
         let note = unsent[0].note.as_deref().unwrap();

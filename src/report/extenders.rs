@@ -30,7 +30,7 @@ impl Extenders {
     /// Whether they should be asked now: the node has become Ready, their places changed, or the last answer is old. What
     /// was known of a node that is not Ready any more is dropped.
     pub fn is_due(&mut self, report: &Report) -> bool {
-        if report.standing.phase != Phase::Ready || report.extenders.is_empty() {
+        if report.node_state.phase != Phase::Ready || report.extenders.is_empty() {
             let had_answers = !self.unreachable.is_empty();
             *self = Self::default();
             return had_answers;
@@ -40,7 +40,7 @@ impl Extenders {
 
     /// Asks, and tells what has changed.
     pub async fn ask(&mut self, report: &Report, events: &mut Events) {
-        if report.standing.phase != Phase::Ready || report.extenders.is_empty() {
+        if report.node_state.phase != Phase::Ready || report.extenders.is_empty() {
             return;
         }
         let answers = Reach::default().ask(&report.extenders).await.to_vec();

@@ -137,12 +137,12 @@ impl Told {
 
     fn readyz(&self, is_verbose: bool) -> Response<Full<Bytes>> {
         let report = self.report.borrow();
-        let standing = &report.standing;
-        let ready = standing.is_ready();
-        let phase = standing.phase.name();
+        let node_state = &report.node_state;
+        let ready = node_state.is_ready();
+        let phase = node_state.phase.name();
         let checks = if is_verbose {
             let is_verified = report.digest.is_some() && report.digest == report.verified_digest;
-            let is_middle = matches!(standing.phase, Phase::Applying | Phase::Verifying);
+            let is_middle = matches!(node_state.phase, Phase::Applying | Phase::Verifying);
             format!(
                 "{} phase {phase}\n{} wanted digest {}, verified digest {}\n{} not in the middle of a change\n",
                 sign(ready),
@@ -155,7 +155,7 @@ impl Told {
             String::new()
         };
         let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        text(code, format!("{checks}{phase}: {}: {}\n", standing.reason, standing.message))
+        text(code, format!("{checks}{phase}: {}: {}\n", node_state.reason, node_state.message))
     }
 }
 

@@ -8,12 +8,12 @@ use crate::phase::Phase;
 /// Writes all of them.
 pub(super) fn text(report: &Report, extenders: &[(String, bool)]) -> String {
     let mut out = String::new();
-    let Report { standing, counts, .. } = report;
+    let Report { node_state, counts, .. } = report;
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     metric(&mut out, "build_info", "gauge", "Version of the agent.", &[(&version, 1)]);
-    let ready = u64::from(standing.is_ready());
+    let ready = u64::from(node_state.is_ready());
     metric(&mut out, "ready", "gauge", "Whether /readyz says 200.", &[(&[], ready)]);
-    let phases = Phase::ALL.map(|phase| ([("phase", phase.name())], u64::from(phase == standing.phase)));
+    let phases = Phase::ALL.map(|phase| ([("phase", phase.name())], u64::from(phase == node_state.phase)));
     let phases: Vec<(&[_], u64)> = phases.iter().map(|(labels, value)| (labels.as_slice(), *value)).collect();
     metric(&mut out, "phase", "gauge", "1 for the phase that this node is in.", &phases);
     let since = report.since.as_unix();

@@ -14,7 +14,7 @@ pub use http::serve;
 pub use node::Reporter;
 pub use reach::Reach;
 
-use crate::phase::{Phase, Standing};
+use crate::phase::{NodeState, Phase};
 use crate::revision::Digest;
 use crate::stamp::Stamp;
 
@@ -25,7 +25,7 @@ const STARTING: &str = "Starting";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The phase and why
-    pub standing: Standing,
+    pub node_state: NodeState,
     /// Since when
     pub since: Stamp,
     /// The sources as they were seen last
@@ -91,7 +91,7 @@ impl Report {
     /// Before anything was looked at.
     pub fn pending(now: Stamp) -> Self {
         Self {
-            standing: Standing::new(Phase::Pending, STARTING, "nothing was looked at yet"),
+            node_state: NodeState::new(Phase::Pending, STARTING, "nothing was looked at yet"),
             since: now,
             digest: None,
             verified_digest: None,
@@ -115,11 +115,11 @@ impl Report {
 
     /// One line for people and machines; the fields are public (docs/logs.md).
     pub fn log(&self) {
-        let Standing { phase, reason, message, .. } = &self.standing;
+        let NodeState { phase, reason, message, .. } = &self.node_state;
         let revision = self.revision.as_deref().unwrap_or_default();
         let digest = self.digest.map(|digest| short(&digest)).unwrap_or_default();
         let (phase, generation) = (phase.name(), self.generation.unwrap_or_default());
-        if self.standing.phase.is_trouble() {
+        if self.node_state.phase.is_trouble() {
             tracing::warn!(phase, reason, revision, generation, digest, "{message}");
         } else {
             tracing::info!(phase, reason, revision, generation, digest, "{message}");

@@ -71,7 +71,7 @@ impl Reporter {
             self.events.note(&now);
             let wanted = annotations(&now, self.extenders.unreachable());
             // before the first look there is nothing to say, and what the last agent said still holds
-            let mut is_told = told.as_ref() == Some(&wanted) || now.standing.reason == STARTING;
+            let mut is_told = told.as_ref() == Some(&wanted) || now.node_state.reason == STARTING;
             if !is_told {
                 match self.annotate(&wanted).await {
                     Ok(()) => (told, is_told) = (Some(wanted.clone()), true),
@@ -138,12 +138,13 @@ async fn wait_for_next_try(retry: Duration, report: &mut watch::Receiver<Report>
 
 /// What the node shall say.
 fn annotations(report: &Report, unreachable: Option<String>) -> Annotations {
-    let Report { standing, since, digest, verified_digest, revision, generation, platform, scheduler_version, .. } =
-        report;
+    let Report {
+        node_state, since, digest, verified_digest, revision, generation, platform, scheduler_version, ..
+    } = report;
     let known = [
-        Some(standing.phase.name().to_owned()),
-        Some(standing.reason.clone()),
-        Some(cut(&standing.message, MAX_MESSAGE)),
+        Some(node_state.phase.name().to_owned()),
+        Some(node_state.reason.clone()),
+        Some(cut(&node_state.message, MAX_MESSAGE)),
         Some(since.to_string()),
         digest.map(|digest| digest.to_string()),
         verified_digest.map(|digest| digest.to_string()),
@@ -168,7 +169,7 @@ mod tests {
     use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
     use super::*;
-    use crate::phase::{Phase, Standing};
+    use crate::phase::{NodeState, Phase};
     use crate::stamp::Stamp;
 
     /// The patches of the node: content type and body.
@@ -230,7 +231,7 @@ mod tests {
     }
 
     fn report(phase: Phase, reason: &str, message: &str) -> Report {
-        Report { standing: Standing::new(phase, reason, message), ..Report::pending(Stamp::from_unix(0)) }
+        Report { node_state: NodeState::new(phase, reason, message), ..Report::pending(Stamp::from_unix(0)) }
     }
 
     #[test]
@@ -244,7 +245,7 @@ mod tests {
             for expected in ["PATCH node RolledBack", event, event] {
                 assert_eq!(was_asked.recv().await.as_deref(), Some(expected));
             }
-            sender.send_modify(|report| report.standing = Standing::new(Phase::Ready, "Proven", "well"));
+            sender.send_modify(|report| report.node_state = NodeState::new(Phase::Ready, "Proven", "well"));
             for expected in ["PATCH node Ready", event, "POST event ReadyProven: well"] {
                 assert_eq!(was_asked.recv().await.as_deref(), Some(expected));
             }
@@ -267,11 +268,12 @@ mod tests {
                 }
             };
             assert_eq!(next().await, "POST event ApplyingNewRevision: a is applied");
-            sender.send_modify(|report| report.standing = Standing::new(Phase::Applying, "RollingBack", "a failed"));
+            sender.send_modify(|report| report.node_state = NodeState::new(Phase::Applying, "RollingBack", "a failed"));
             assert_eq!(next().await, "POST event ApplyingRollingBack: a failed");
             // the same reason with other words is another event, not the first one counted again
-            sender
-                .send_modify(|report| report.standing = Standing::new(Phase::Applying, "NewRevision", "b is applied"));
+            sender.send_modify(|report| {
+                report.node_state = NodeState::new(Phase::Applying, "NewRevision", "b is applied")
+            });
             assert_eq!(next().await, "POST event ApplyingNewRevision: b is applied");
             sender.send_modify(|report| report.notice("ForeignWrite", "lost", true));
             assert_eq!(next().await, "POST event ForeignWrite: lost");
@@ -332,7 +334,7 @@ mod tests {
                 "{lines:?}"
             );
             // a node that is not Ready says nothing about extenders
-            sender.send_modify(|report| report.standing = Standing::new(Phase::Verifying, "NotYetProven", ""));
+            sender.send_modify(|report| report.node_state = NodeState::new(Phase::Verifying, "NotYetProven", ""));
             while was_asked.recv().await.as_deref() != Some("POST event VerifyingNotYetProven: ") {}
             drop(sender);
             following.await.unwrap();
@@ -367,8 +369,8 @@ mod tests {
             assert!(begin.elapsed() >= retry, "{:?}", begin.elapsed());
 
             let sender = turning.await.unwrap();
-            let standing = Standing::new(Phase::Waiting, "ApiAway", "");
-            sender.send_modify(|report| report.standing = standing);
+            let node_state = NodeState::new(Phase::Waiting, "ApiAway", "");
+            sender.send_modify(|report| report.node_state = node_state);
             assert!(wait_for_next_try(Duration::from_hours(1), &mut report, &refused).await);
             drop(sender);
             assert!(!wait_for_next_try(Duration::from_hours(1), &mut report, &refused).await);

@@ -20,7 +20,7 @@ fn an_upgrade_to_an_image_that_cannot_be_pulled_does_not_ban_a_proven_revision()
         node.kubelet.borrow_mut().has_registry = false;
         node.write_manifest(&MANIFEST.replace("v1.36.1", NEW_IMAGE));
         let report = node.until(Phase::Degraded, 300).await;
-        assert_eq!(report.standing.reason, "CannotStart", "{}", node.message());
+        assert_eq!(report.node_state.reason, "CannotStart", "{}", node.message());
         assert!(node.journal().bad.is_empty(), "{:?}", node.journal().bad);
         node.pass(2_000).await;
         assert_eq!(node.revision(), revision, "it stays in place");
@@ -39,9 +39,9 @@ fn an_admins_typo_does_not_ban_a_proven_revision() {
         let revision = node.revision();
         node.write_manifest(&with_typo(&node.manifest()));
         let report =
-            node.until_report("the original fails", 900, |report| report.standing.reason == "OriginalFails").await;
-        assert_eq!(report.standing.phase, Phase::Degraded);
-        assert!(report.standing.message.contains("unknown flag: --typo"), "{}", report.standing.message);
+            node.until_report("the original fails", 900, |report| report.node_state.reason == "OriginalFails").await;
+        assert_eq!(report.node_state.phase, Phase::Degraded);
+        assert!(report.node_state.message.contains("unknown flag: --typo"), "{}", report.node_state.message);
         assert!(node.journal().bad.is_empty(), "{:?}", node.journal().bad);
         assert_eq!(node.manifest(), with_typo(MANIFEST), "our edit is out, the admin's stays");
         let started = node.kubelet.borrow().started();
@@ -60,7 +60,7 @@ fn a_typo_that_came_with_a_new_revision_is_told_apart_from_it() {
         node.write_manifest(&with_typo(MANIFEST));
         node.source(&config("one"));
         node.start();
-        node.until_report("the original fails", 900, |report| report.standing.reason == "OriginalFails").await;
+        node.until_report("the original fails", 900, |report| report.node_state.reason == "OriginalFails").await;
         assert!(node.journal().bad.is_empty(), "{:?}", node.journal().bad);
         node.write_manifest(MANIFEST);
         node.until(Phase::Ready, 120).await;
@@ -181,7 +181,7 @@ fn the_last_good_revision_comes_back_when_the_manifest_is_written_anew_while_ano
         // an upgrade is not undone, and nobody claims that the scheduler runs as before
         node.write_manifest(&MANIFEST.replace("v1.36.1", "v1.36.3"));
         node.pass(60).await;
-        assert_eq!(node.report.borrow().standing.reason, "LastGoodLost");
+        assert_eq!(node.report.borrow().node_state.reason, "LastGoodLost");
         node.source(&config("two"));
         node.until(Phase::Ready, 120).await;
     });

@@ -23,8 +23,8 @@ fn a_configuration_is_applied_proven_changed_rolled_back_and_restored() {
         node.until(Phase::Applying, 5).await;
         let report = node.until(Phase::RolledBack, 120).await;
         assert_eq!(node.revision().as_ref(), Some(&second));
-        assert!(report.standing.message.contains("the extender crash. is refused"), "{}", node.message());
-        assert!(report.standing.message.contains("apply --retry"), "{}", node.message());
+        assert!(report.node_state.message.contains("the extender crash. is refused"), "{}", node.message());
+        assert!(report.node_state.message.contains("apply --retry"), "{}", node.message());
 
         node.as_person(Direction::Restore, false).expect("restored");
         node.until(Phase::Restored, 60).await;

@@ -170,7 +170,7 @@ impl Node {
         tokio::task::spawn_local(async move {
             while told.changed().await.is_ok() {
                 let report = told.borrow_and_update();
-                let line = format!("{} {}", report.standing.phase.name(), report.standing.reason);
+                let line = format!("{} {}", report.node_state.phase.name(), report.node_state.reason);
                 let mut history = history.borrow_mut();
                 if history.last() != Some(&line) {
                     history.push(line);
@@ -205,12 +205,12 @@ impl Node {
     /// Waits until this node is in a phase, and gives the report.
     pub async fn until(&mut self, phase: Phase, within: u64) -> Report {
         let history = Rc::clone(&self.history);
-        let waited = self.report.wait_for(|report| report.standing.phase == phase);
+        let waited = self.report.wait_for(|report| report.node_state.phase == phase);
         let found =
             tokio::time::timeout(Duration::from_secs(within), waited).await.map(|found| found.map(|r| r.clone()));
         match found {
             Ok(Ok(report)) => report,
-            _ => panic!("no {phase:?} within {within} s; {:?}; {history:#?}", self.report.borrow().standing),
+            _ => panic!("no {phase:?} within {within} s; {:?}; {history:#?}", self.report.borrow().node_state),
         }
     }
 
@@ -221,16 +221,16 @@ impl Node {
         let found = found.map(|found| found.map(|r| r.clone()));
         match found {
             Ok(Ok(report)) => report,
-            _ => panic!("not {what} within {within} s; {:?}; {history:#?}", self.report.borrow().standing),
+            _ => panic!("not {what} within {within} s; {:?}; {history:#?}", self.report.borrow().node_state),
         }
     }
 
     pub fn phase(&self) -> Phase {
-        self.report.borrow().standing.phase
+        self.report.borrow().node_state.phase
     }
 
     pub fn message(&self) -> String {
-        self.report.borrow().standing.message.clone()
+        self.report.borrow().node_state.message.clone()
     }
 
     /// Changes the source, and tells the agent as the system would.

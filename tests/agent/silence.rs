@@ -14,7 +14,7 @@ async fn ready(node: &mut Node, extender: &str) -> String {
     if !node.is_running() {
         node.start();
     }
-    node.until_report("applying", 30, |report| report.standing.phase != Phase::Ready).await;
+    node.until_report("applying", 30, |report| report.node_state.phase != Phase::Ready).await;
     node.until(Phase::Ready, 120).await;
     node.revision().expect("ours")
 }
@@ -179,8 +179,8 @@ fn nothing_new_is_begun_unless_the_api_lists_this_node_alone() {
             node.api.set_fault(fault);
             node.source(&config("one"));
             node.start();
-            let report = node.until_report(reason, 60, |report| report.standing.reason == reason).await;
-            assert!([Phase::Blocked, Phase::Waiting].contains(&report.standing.phase));
+            let report = node.until_report(reason, 60, |report| report.node_state.reason == reason).await;
+            assert!([Phase::Blocked, Phase::Waiting].contains(&report.node_state.phase));
             node.pass(900).await;
             assert_eq!(node.manifest(), MANIFEST, "{nodes:?} {fault:?}");
         });

@@ -287,7 +287,7 @@ impl Walker {
         }
         // law 6: who is Ready shows a pod of this very revision and generation, as far as the API knew
         let report = self.node.report.borrow().clone();
-        if had_time && report.standing.phase == Phase::Ready {
+        if had_time && report.node_state.phase == Phase::Ready {
             assert_eq!(report.revision, revision, "law 6: another revision is in place\n{}", self.story());
             assert!(journal.has_proven(revision.as_deref().unwrap_or_default()), "law 6: no proof\n{}", self.story());
         }
@@ -325,7 +325,7 @@ impl Walker {
         self.node.pass(2_000).await;
         self.check(true);
         let (report, journal) = (self.node.report.borrow().clone(), self.node.journal());
-        let phase = report.standing.phase;
+        let phase = report.node_state.phase;
         let revision = self.node.revision();
         let is_bad =
             |revision: &Option<String>| revision.as_ref().is_some_and(|revision| journal.bad.contains_key(revision));
@@ -340,11 +340,11 @@ impl Walker {
             }
             "broken" => {
                 // the last good revision does not fit a manifest that was upgraded meanwhile
-                let is_lost = report.standing.reason == "LastGoodLost";
+                let is_lost = report.node_state.reason == "LastGoodLost";
                 assert!(phase == Phase::Blocked || is_lost, "{phase:?}\n{}", self.story());
             }
             _ => {
-                let is_foreign_manager = report.standing.reason == "ForeignManager";
+                let is_foreign_manager = report.node_state.reason == "ForeignManager";
                 let is_excused = phase == Phase::RolledBack && self.is_wanted_excused(&journal);
                 assert!(
                     phase == Phase::Ready || is_foreign_manager || is_excused,
@@ -374,9 +374,9 @@ impl Walker {
     }
 
     fn story(&self) -> String {
-        let standing = self.node.report.borrow().standing.clone();
+        let node_state = self.node.report.borrow().node_state.clone();
         format!(
-            "seed {} (SCHEDPATCH_WALK_SEED={} cargo test --test agent walk)\n{}\nnow {standing:?}\n{:?}\n{:#?}\n{}",
+            "seed {} (SCHEDPATCH_WALK_SEED={} cargo test --test agent walk)\n{}\nnow {node_state:?}\n{:?}\n{:#?}\n{}",
             self.seed,
             self.seed,
             self.done.join("\n"),

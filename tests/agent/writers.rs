@@ -137,8 +137,11 @@ fn two_agents_with_different_wishes_stop_fighting_and_say_who_the_other_is() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let report = node.report.borrow().clone();
-        assert_eq!((report.standing.phase, report.standing.reason.as_str()), (Phase::Degraded, "AnotherSchedpatch"));
-        assert!(report.standing.message.contains("(schedpatch run, process "), "{}", report.standing.message);
+        assert_eq!(
+            (report.node_state.phase, report.node_state.reason.as_str()),
+            (Phase::Degraded, "AnotherSchedpatch")
+        );
+        assert!(report.node_state.message.contains("(schedpatch run, process "), "{}", report.node_state.message);
         assert!(node.journal().generation <= generation + 8, "generation {}", node.journal().generation);
     });
 }
@@ -154,7 +157,7 @@ fn commits_have_a_limit_whatever_they_are_for() {
             tokio::time::sleep(Duration::from_millis(40)).await;
         }
         assert!(node.journal().generation <= 21, "{} commits in 12 s", node.journal().generation);
-        assert_eq!(node.report.borrow().standing.reason, "TooManyChanges");
+        assert_eq!(node.report.borrow().node_state.reason, "TooManyChanges");
         node.until(Phase::Ready, 200).await;
     });
 }

@@ -42,8 +42,8 @@ fn a_source_that_cannot_be_read_does_not_keep_a_broken_scheduler() {
         node.until(Phase::Verifying, 60).await;
         fs::remove_dir_all(node.dir.join("source")).expect("removed");
         node.ring(&node.dir.join("source"));
-        let report = node.until_report("blocked", 300, |report| report.standing.reason == "SourceUnreadable").await;
-        assert_eq!(report.standing.phase, Phase::Blocked);
+        let report = node.until_report("blocked", 300, |report| report.node_state.reason == "SourceUnreadable").await;
+        assert_eq!(report.node_state.phase, Phase::Blocked);
         node.pass(300).await;
         assert_eq!((node.manifest().as_str(), node.journal().bad.len()), (MANIFEST, 1));
     });
@@ -75,7 +75,7 @@ fn a_pipe_in_the_manifests_place_hangs_nobody() {
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRUSR).expect("a pipe");
         node.ring(&path);
         let report = node.until(Phase::Blocked, 60).await;
-        assert!(report.standing.message.contains("not a regular file"), "{}", report.standing.message);
+        assert!(report.node_state.message.contains("not a regular file"), "{}", report.node_state.message);
         fs::remove_file(&path).expect("removed");
         node.write_manifest(MANIFEST);
         node.until(Phase::Ready, 120).await;
