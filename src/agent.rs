@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::finding::{Finding, Level};
 use crate::journal::{Bad, Commit, Initiator, Journal};
 use crate::observe::{Marks, Snapshot};
-use crate::phase::{self, Course, Fault, NodeState, Phase, Subject};
+use crate::phase::{self, Decision, Fault, NodeState, Phase, Subject};
 use crate::plan::{Direction, Plan};
 use crate::report::{Counts, Report};
 use crate::revision::Digest;
@@ -243,31 +243,31 @@ impl Agent {
     /// One step; none if there is more to do.
     async fn step(&mut self, seen: &Seen) -> Option<Rest> {
         let in_vain = seen.is_noted && self.in_vain.is_some() && self.in_vain == text_of(seen);
-        let course = phase::course(&seen.plan, &seen.journal, seen.settled || in_vain);
-        if let (Course::Stay(_) | Course::VerifyLastGood(_), Some(good)) = (&course, last_good_that_is_gone(seen)) {
+        let decide = phase::decide(&seen.plan, &seen.journal, seen.settled || in_vain);
+        if let (Decision::Stay(_) | Decision::VerifyLastGood(_), Some(good)) = (&decide, last_good_that_is_gone(seen)) {
             return self.put_back(seen, &good);
         }
-        match course {
-            Course::Stay(node_state) => {
+        match decide {
+            Decision::Stay(node_state) => {
                 let rest = Rest { node_state, after: self.options.resync };
                 self.besides(seen, rest).await
             }
-            Course::Apply(change) => {
+            Decision::Apply(change) => {
                 if let Some(reason) = self.must_wait_for_original(seen) {
                     return self.verify(seen, &Subject::Original { reason }, None).await;
                 }
                 let rest = self.change(seen, change).await?;
                 self.besides(seen, rest).await
             }
-            Course::RollBack(Fault { reason, .. }) => {
+            Decision::RollBack(Fault { reason, .. }) => {
                 self.roll_back(seen, Failure { cause: Cause::Before, message: reason, container: None })
             }
-            Course::Verify => {
+            Decision::Verify => {
                 let subject =
                     Subject::Wanted { was_proven: was_proven(seen), waits_for_image: self.waits_for_image(seen) };
                 self.verify(seen, &subject, None).await
             }
-            Course::VerifyLastGood(failed) => {
+            Decision::VerifyLastGood(failed) => {
                 // of the original, and of what others made of ours, the journal takes no note
                 let was_proven = !is_current(seen) || was_proven(seen);
                 let may_clear = self.may_clear(seen);
@@ -277,7 +277,7 @@ impl Agent {
         }
     }
 
-    /// What is wanted cannot be had now. What was committed before and is not proven yet is judged to its end all the same,
+    /// What is wanted cannot be had now. What was committed before and is not proven yet is after_verdict to its end all the same,
     /// and taken back if it fails: it may be why nothing is scheduled.
     async fn besides(&mut self, seen: &Seen, rest: Rest) -> Option<Rest> {
         if !self.is_in_the_middle(seen) {

@@ -111,7 +111,7 @@ impl NodeState {
 
 /// What the look at the host asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Course {
+pub enum Decision {
     /// Nothing to do but to say so
     Stay(NodeState),
     /// Write what is wanted
@@ -150,12 +150,12 @@ pub enum Change {
     Files,
 }
 
-/// Decides by a plan towards what is wanted. `journal` is settled: work in flight is judged. `settled`: nothing is to be written.
-pub fn course(plan: &Plan, journal: &Journal, settled: bool) -> Course {
+/// Decides by a plan towards what is wanted. `journal` is settled: work in flight is after_verdict. `settled`: nothing is to be written.
+pub fn decide(plan: &Plan, journal: &Journal, settled: bool) -> Decision {
     let stands = plan.target.as_ref().and_then(|target| target.ours());
     if let Some(hold) = &journal.hold {
         let held = format!("held since {} by {}: schedpatch apply ends it", hold.since, hold.by);
-        return Course::Stay(match stands {
+        return Decision::Stay(match stands {
             None if plan.target.is_some() => NodeState::new(Phase::Restored, "Held", held),
             None => NodeState::new(Phase::Blocked, "Held", format!("{held}; the manifest cannot be found or read")),
             Some(ours) => {
@@ -168,20 +168,20 @@ pub fn course(plan: &Plan, journal: &Journal, settled: bool) -> Course {
     let failed = stands.and_then(|ours| fault(&ours.revision));
     if let Some(error) = plan.findings.iter().find(|_| plan.has_errors()) {
         return match (failed, plan.revision.as_ref().and_then(fault)) {
-            (Some(failed), _) => Course::RollBack(failed),
-            (None, Some(failed)) => Course::VerifyLastGood(failed),
-            (None, None) => Course::Stay(NodeState::blocked(error)),
+            (Some(failed), _) => Decision::RollBack(failed),
+            (None, Some(failed)) => Decision::VerifyLastGood(failed),
+            (None, None) => Decision::Stay(NodeState::blocked(error)),
         };
     }
     let Some(revision) = &plan.revision else {
         let message = "the sources hold no KubeSchedulerConfiguration; what stands stays";
-        return Course::Stay(NodeState::new(Phase::Pending, "NoSource", message));
+        return Decision::Stay(NodeState::new(Phase::Pending, "NoSource", message));
     };
     if settled {
-        return Course::Verify;
+        return Decision::Verify;
     }
     let is_known = journal.last_good.as_ref().is_some_and(|good| good.revision == *revision);
-    Course::Apply(match plan.commit() {
+    Decision::Apply(match plan.commit() {
         None => Change::Files,
         Some(_) if is_known => Change::Known,
         Some(_) => Change::New,
@@ -190,7 +190,7 @@ pub fn course(plan: &Plan, journal: &Journal, settled: bool) -> Course {
 
 /// What a verdict asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum Action {
     /// Say so and look again later
     Say(NodeState),
     /// Write down that it runs, and look again
@@ -253,24 +253,26 @@ impl Subject {
 }
 
 /// Decides by a verdict.
-pub fn judged(verdict: &Verdict, subject: &Subject) -> Next {
+pub fn after_verdict(verdict: &Verdict, subject: &Subject) -> Action {
     match subject {
-        Subject::Wanted { was_proven, waits_for_image } => judged_wanted(verdict, *was_proven, *waits_for_image),
+        Subject::Wanted { was_proven, waits_for_image } => {
+            after_verdict_of_wanted(verdict, *was_proven, *waits_for_image)
+        }
         Subject::LastGood { never_ran: true, .. } if let Verdict::Failed(failure) = verdict => {
-            Next::RollBack(failure.clone())
+            Action::RollBack(failure.clone())
         }
         Subject::LastGood { failed, was_proven, may_clear, .. } => {
-            judged_last_good(verdict, failed, *was_proven, *may_clear)
+            after_verdict_of_last_good(verdict, failed, *was_proven, *may_clear)
         }
-        Subject::Original { reason } => judged_original(verdict, reason),
+        Subject::Original { reason } => after_verdict_of_original(verdict, reason),
     }
 }
 
-fn judged_wanted(verdict: &Verdict, was_proven: bool, waits_for_image: bool) -> Next {
-    let say = |phase, reason: &str, message: &str| Next::Say(NodeState::new(phase, reason, message));
+fn after_verdict_of_wanted(verdict: &Verdict, was_proven: bool, waits_for_image: bool) -> Action {
+    let say = |phase, reason: &str, message: &str| Action::Say(NodeState::new(phase, reason, message));
     match verdict {
         Verdict::Proven(_) if was_proven => say(Phase::Ready, "Proven", "the running scheduler carries this revision"),
-        Verdict::Proven(_) => Next::Prove,
+        Verdict::Proven(_) => Action::Prove,
         Verdict::Failed(failure) if was_proven => {
             let message = format!("this revision was proven and does not run any more: {}", failure.message);
             say(Phase::Degraded, failure.cause.reason(), &message)
@@ -280,21 +282,21 @@ fn judged_wanted(verdict: &Verdict, was_proven: bool, waits_for_image: bool) -> 
             let message = format!("waiting for the scheduler's image: {}", failure.message);
             say(Phase::Degraded, failure.cause.reason(), &message)
         }
-        Verdict::Failed(failure) => Next::RollBack(failure.clone()),
+        Verdict::Failed(failure) => Action::RollBack(failure.clone()),
         // committing again what was proven could restart a healthy scheduler
         Verdict::Nudge if was_proven => not_shown(),
-        Verdict::Nudge => Next::Nudge,
+        Verdict::Nudge => Action::Nudge,
         Verdict::Wait(why, _) => say(Phase::Verifying, "NotYetProven", why),
         Verdict::Unknown(why) => {
             let unknown = NodeState::new(Phase::Unknown, "NobodyToAsk", why);
-            Next::Say(NodeState { was_proven, ..unknown })
+            Action::Say(NodeState { was_proven, ..unknown })
         }
         Verdict::Dead(why) => say(Phase::Unknown, "SchedulerDead", why),
     }
 }
 
-fn judged_last_good(verdict: &Verdict, failed: &Fault, was_proven: bool, may_clear: bool) -> Next {
-    let say = |phase, reason: &str, message: &str| Next::Say(NodeState::new(phase, reason, message));
+fn after_verdict_of_last_good(verdict: &Verdict, failed: &Fault, was_proven: bool, may_clear: bool) -> Action {
+    let say = |phase, reason: &str, message: &str| Action::Say(NodeState::new(phase, reason, message));
     let Fault { revision, reason } = failed;
     match verdict {
         Verdict::Proven(_) if was_proven => {
@@ -304,8 +306,8 @@ fn judged_last_good(verdict: &Verdict, failed: &Fault, was_proven: bool, may_cle
             );
             say(Phase::RolledBack, "RevisionFailed", &message)
         }
-        Verdict::Proven(_) => Next::Prove,
-        Verdict::Failed(failure) if may_clear => Next::Forgive(failure.clone()),
+        Verdict::Proven(_) => Action::Prove,
+        Verdict::Failed(failure) if may_clear => Action::Forgive(failure.clone()),
         Verdict::Failed(failure) => {
             let message = format!(
                 "rollback failed: the previous configuration does not start: {}; before that, revision {revision} failed: {reason}",
@@ -314,30 +316,30 @@ fn judged_last_good(verdict: &Verdict, failed: &Fault, was_proven: bool, may_cle
             say(Phase::Degraded, failure.cause.reason(), &message)
         }
         Verdict::Nudge if was_proven => not_shown(),
-        Verdict::Nudge => Next::Nudge,
+        Verdict::Nudge => Action::Nudge,
         Verdict::Wait(why, _) => say(Phase::Verifying, "RollingBack", why),
         Verdict::Unknown(why) => say(Phase::Unknown, "RollingBack", why),
         Verdict::Dead(why) => say(Phase::Unknown, "SchedulerDead", why),
     }
 }
 
-fn judged_original(verdict: &Verdict, reason: &str) -> Next {
-    let say = |phase, reason: &str, message: &str| Next::Say(NodeState::new(phase, reason, message));
+fn after_verdict_of_original(verdict: &Verdict, reason: &str) -> Action {
+    let say = |phase, reason: &str, message: &str| Action::Say(NodeState::new(phase, reason, message));
     let message = format!(
         "the scheduler does not start without our edit either: {reason}; repair the manifest, the configuration is \
          applied once the scheduler runs"
     );
     match verdict {
-        Verdict::Proven(_) => Next::Resume,
+        Verdict::Proven(_) => Action::Resume,
         Verdict::Failed(_) | Verdict::Wait(..) | Verdict::Nudge => say(Phase::Degraded, "OriginalFails", &message),
         Verdict::Unknown(why) => say(Phase::Unknown, "NobodyToAsk", why),
         Verdict::Dead(why) => say(Phase::Unknown, "SchedulerDead", why),
     }
 }
 
-fn not_shown() -> Next {
+fn not_shown() -> Action {
     let message = "this revision was proven, and the kubelet shows no pod of it any more";
-    Next::Say(NodeState::new(Phase::Degraded, "NotShown", message))
+    Action::Say(NodeState::new(Phase::Degraded, "NotShown", message))
 }
 
 /// `bad-revision` as machines like it: `BadRevision`.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use schedpatch::edit;
 use schedpatch::finding::Finding;
 use schedpatch::journal::{Bad, Commit, Hold, Journal};
-use schedpatch::phase::{Change, Course, Fault, Next, NodeState, Phase, Subject, course, judged};
+use schedpatch::phase::{Action, Change, Decision, Fault, NodeState, Phase, Subject, after_verdict, decide};
 use schedpatch::plan::{Plan, Step, StepKind, TargetNow};
 use schedpatch::revision::Digest;
 use schedpatch::stamp::Stamp;
@@ -63,9 +63,9 @@ fn fault() -> Fault {
     Fault { revision: "a".to_owned(), reason: "a fails".to_owned() }
 }
 
-fn phase_of(course: &Course) -> Option<(Phase, &str)> {
-    match course {
-        Course::Stay(node_state) => Some((node_state.phase, node_state.reason.as_str())),
+fn phase_of(decide: &Decision) -> Option<(Phase, &str)> {
+    match decide {
+        Decision::Stay(node_state) => Some((node_state.phase, node_state.reason.as_str())),
         _ => None,
     }
 }
@@ -73,51 +73,51 @@ fn phase_of(course: &Course) -> Option<(Phase, &str)> {
 #[test]
 fn a_hold_comes_before_everything() {
     let hold = Some(Hold { by: "schedpatch restore".to_owned(), since: Stamp::default() });
-    let course = |plan: &Plan| course(plan, &Journal { hold: hold.clone(), ..bad("a") }, false);
+    let decide = |plan: &Plan| decide(plan, &Journal { hold: hold.clone(), ..bad("a") }, false);
     for plan in [plan(None, None), with_commit(plan(Some("a"), None)), with_error(plan(None, None), "x")] {
-        assert_eq!(phase_of(&course(&plan)), Some((Phase::Restored, "Held")));
+        assert_eq!(phase_of(&decide(&plan)), Some((Phase::Restored, "Held")));
     }
     for plan in [plan(None, Some("a")), with_error(plan(None, Some("a")), "x"), Plan::default()] {
-        assert_eq!(phase_of(&course(&plan)), Some((Phase::Blocked, "Held")), "ours is not out");
+        assert_eq!(phase_of(&decide(&plan)), Some((Phase::Blocked, "Held")), "ours is not out");
     }
 }
 
 #[test]
 fn what_a_look_asks_for() {
     let none = Journal::default;
-    let cases: [(&str, Plan, Journal, bool, Course); 7] = [
-        ("up to date", plan(Some("a"), Some("a")), none(), true, Course::Verify),
-        ("new", with_commit(plan(Some("a"), None)), none(), false, Course::Apply(Change::New)),
-        ("new over good", with_commit(plan(Some("b"), Some("a"))), good("a"), false, Course::Apply(Change::New)),
-        ("good again", with_commit(plan(Some("a"), None)), good("a"), false, Course::Apply(Change::Known)),
-        ("only files", plan(Some("a"), Some("a")), none(), false, Course::Apply(Change::Files)),
+    let cases: [(&str, Plan, Journal, bool, Decision); 7] = [
+        ("up to date", plan(Some("a"), Some("a")), none(), true, Decision::Verify),
+        ("new", with_commit(plan(Some("a"), None)), none(), false, Decision::Apply(Change::New)),
+        ("new over good", with_commit(plan(Some("b"), Some("a"))), good("a"), false, Decision::Apply(Change::New)),
+        ("good again", with_commit(plan(Some("a"), None)), good("a"), false, Decision::Apply(Change::Known)),
+        ("only files", plan(Some("a"), Some("a")), none(), false, Decision::Apply(Change::Files)),
         (
             "wanted failed before",
             with_error(plan(Some("a"), None), "bad-revision"),
             bad("a"),
             false,
-            Course::VerifyLastGood(fault()),
+            Decision::VerifyLastGood(fault()),
         ),
         (
             "what stands failed, and nobody took it back",
             with_error(plan(Some("a"), Some("a")), "bad-revision"),
             bad("a"),
             false,
-            Course::RollBack(fault()),
+            Decision::RollBack(fault()),
         ),
     ];
     for (name, plan, journal, settled, expected) in cases {
-        assert_eq!(course(&plan, &journal, settled), expected, "{name}");
+        assert_eq!(decide(&plan, &journal, settled), expected, "{name}");
     }
 }
 
 #[test]
 fn errors_block_with_place_and_way_out() {
-    let blocked = course(&with_error(plan(None, Some("a")), "unknown-field"), &Journal::default(), false);
-    let Course::Stay(node_state) = blocked else { panic!("{blocked:?}") };
+    let blocked = decide(&with_error(plan(None, Some("a")), "unknown-field"), &Journal::default(), false);
+    let Decision::Stay(node_state) = blocked else { panic!("{blocked:?}") };
     assert_eq!((node_state.phase, node_state.reason.as_str()), (Phase::Blocked, "UnknownField"));
     assert_eq!(node_state.message, "/a.yaml:3: what; way out");
-    let nothing = course(&plan(None, Some("a")), &Journal::default(), true);
+    let nothing = decide(&plan(None, Some("a")), &Journal::default(), true);
     assert_eq!(phase_of(&nothing), Some((Phase::Pending, "NoSource")), "what stands stays");
 }
 
@@ -134,14 +134,14 @@ fn verdicts() -> [Verdict; 7] {
     ]
 }
 
-fn told(next: &Next) -> String {
+fn told(next: &Action) -> String {
     match next {
-        Next::Say(node_state) => format!("say {} {}", node_state.phase.name(), node_state.is_ready()),
-        Next::Prove => "prove".to_owned(),
-        Next::Nudge => "nudge".to_owned(),
-        Next::RollBack(failure) => format!("roll back {}", failure.cause.reason()),
-        Next::Forgive(_) => "forgive".to_owned(),
-        Next::Resume => "resume".to_owned(),
+        Action::Say(node_state) => format!("say {} {}", node_state.phase.name(), node_state.is_ready()),
+        Action::Prove => "prove".to_owned(),
+        Action::Nudge => "nudge".to_owned(),
+        Action::RollBack(failure) => format!("roll back {}", failure.cause.reason()),
+        Action::Forgive(_) => "forgive".to_owned(),
+        Action::Resume => "resume".to_owned(),
     }
 }
 
@@ -169,7 +169,7 @@ fn what_a_verdict_does() {
     ];
     for (subject, expected) in table {
         for (verdict, expected) in verdicts().iter().zip(expected) {
-            assert_eq!(told(&judged(verdict, &subject)), expected, "{subject:?} {verdict:?}");
+            assert_eq!(told(&after_verdict(verdict, &subject)), expected, "{subject:?} {verdict:?}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Agent, ClientHandle, HEALTH_INTERVAL, Proof, Rest, Seen, is_current};
 use crate::cluster;
 use crate::compose;
-use crate::phase::{self, Next, Phase, Subject};
+use crate::phase::{self, Action, Phase, Subject};
 use crate::plan::TargetNow;
 use crate::verify::{Cause, Expectation, Failure, Known, Limits, PodWatch, Sight, Trial, Verdict, see};
 
@@ -55,20 +55,20 @@ impl Agent {
         if self.asks_scheduler(seen) && matches!(verdict, Verdict::Wait(..)) {
             after = after.min(HEALTH_INTERVAL);
         }
-        match (phase::judged(&verdict, subject), besides) {
-            (Next::Say(node_state), Some(rest)) if node_state.phase != Phase::Degraded => {
+        match (phase::after_verdict(&verdict, subject), besides) {
+            (Action::Say(node_state), Some(rest)) if node_state.phase != Phase::Degraded => {
                 Some(Rest { after: after.min(rest.after), ..rest })
             }
-            (Next::Say(node_state), rest) => {
+            (Action::Say(node_state), rest) => {
                 Some(Rest { node_state, after: rest.map_or(after, |rest| after.min(rest.after)) })
             }
             // what others made of a commit is noted by the pass that applies, not by this one
-            (Next::Prove, Some(rest)) if !is_current(seen) => Some(rest),
-            (Next::Prove, _) => self.prove(seen),
-            (Next::Nudge, _) => self.nudge(seen),
-            (Next::RollBack(failure), _) => self.roll_back(seen, failure),
-            (Next::Forgive(failure), _) => self.forgive(seen, &failure),
-            (Next::Resume, _) => {
+            (Action::Prove, Some(rest)) if !is_current(seen) => Some(rest),
+            (Action::Prove, _) => self.prove(seen),
+            (Action::Nudge, _) => self.nudge(seen),
+            (Action::RollBack(failure), _) => self.roll_back(seen, failure),
+            (Action::Forgive(failure), _) => self.forgive(seen, &failure),
+            (Action::Resume, _) => {
                 self.failing_original = None;
                 None
             }
