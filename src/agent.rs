@@ -84,7 +84,7 @@ pub struct Agent {
     known_files: KnownFiles,
     unwatched: Option<String>,
     /// The text beside which something of ours could not be removed: no reason to try it all the time
-    in_vain: Option<Digest>,
+    cleanup_failed_for: Option<Digest>,
     /// What the last look found
     snapshot: Option<Snapshot>,
     /// Marks of all that, from before the look
@@ -154,7 +154,7 @@ impl Agent {
             counts: Counts::default(),
             known_files: KnownFiles::default(),
             unwatched: None,
-            in_vain: None,
+            cleanup_failed_for: None,
             snapshot: None,
             marks: None,
         }
@@ -237,27 +237,28 @@ impl Agent {
     async fn judge_pending(&mut self) -> bool {
         let Ok(seen) = self.look_at_host() else { return false };
         let rest = Rest { node_state: self.report.borrow().node_state.clone(), after: self.options.resync };
-        self.besides(&seen, rest).await.is_none()
+        self.judge_pending_commit(&seen, rest).await.is_none()
     }
 
     /// One step; none if there is more to do.
     async fn step(&mut self, seen: &Seen) -> Option<Rest> {
-        let in_vain = seen.is_noted && self.in_vain.is_some() && self.in_vain == text_of(seen);
-        let decide = phase::decide(&seen.plan, &seen.journal, seen.settled || in_vain);
+        let cleanup_failed_for =
+            seen.is_noted && self.cleanup_failed_for.is_some() && self.cleanup_failed_for == text_of(seen);
+        let decide = phase::decide(&seen.plan, &seen.journal, seen.settled || cleanup_failed_for);
         if let (Decision::Stay(_) | Decision::VerifyLastGood(_), Some(good)) = (&decide, last_good_that_is_gone(seen)) {
             return self.put_back(seen, &good);
         }
         match decide {
             Decision::Stay(node_state) => {
                 let rest = Rest { node_state, after: self.options.resync };
-                self.besides(seen, rest).await
+                self.judge_pending_commit(seen, rest).await
             }
             Decision::Apply(change) => {
                 if let Some(reason) = self.must_wait_for_original(seen) {
                     return self.verify(seen, &Subject::Original { reason }, None).await;
                 }
                 let rest = self.change(seen, change).await?;
-                self.besides(seen, rest).await
+                self.judge_pending_commit(seen, rest).await
             }
             Decision::RollBack(Fault { reason, .. }) => {
                 self.roll_back(seen, Failure { cause: Cause::Before, message: reason, container: None })
@@ -279,7 +280,7 @@ impl Agent {
 
     /// What is wanted cannot be had now. What was committed before and is not proven yet is after_verdict to its end all the same,
     /// and taken back if it fails: it may be why nothing is scheduled.
-    async fn besides(&mut self, seen: &Seen, rest: Rest) -> Option<Rest> {
+    async fn judge_pending_commit(&mut self, seen: &Seen, rest: Rest) -> Option<Rest> {
         if !self.is_in_the_middle(seen) {
             return Some(rest);
         }

@@ -152,7 +152,7 @@ impl Agent {
                 }
                 if let Some(finding) = receipt.and_then(|receipt| receipt.uncollected.as_ref()) {
                     tracing::warn!("what nobody needs any more stays for now: {}", NodeState::blocked(finding).message);
-                    self.in_vain = text_of(seen).filter(|_| change == Change::Files);
+                    self.cleanup_failed_for = text_of(seen).filter(|_| change == Change::Files);
                 }
                 None
             }

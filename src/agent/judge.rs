@@ -28,9 +28,14 @@ enum Ask {
 }
 
 impl Agent {
-    /// Judges what is in place and does what follows from it. `besides`: what to say of the node while that is not what is
+    /// Judges what is in place and does what follows from it. `judge_pending_commit`: what to say of the node while that is not what is
     /// wanted.
-    pub(super) async fn verify(&mut self, seen: &Seen, subject: &Subject, besides: Option<Rest>) -> Option<Rest> {
+    pub(super) async fn verify(
+        &mut self,
+        seen: &Seen,
+        subject: &Subject,
+        judge_pending_commit: Option<Rest>,
+    ) -> Option<Rest> {
         let mut verdict = self.judge(seen, subject, Ask::WhenOld).await?;
         if subject.is_on_trial() && matches!(verdict, Verdict::Proven(_) | Verdict::Failed(_) | Verdict::Nudge) {
             // a watch may be silent because nothing happens, or because nothing comes through: who acts has asked
@@ -55,7 +60,7 @@ impl Agent {
         if self.asks_scheduler(seen) && matches!(verdict, Verdict::Wait(..)) {
             after = after.min(HEALTH_INTERVAL);
         }
-        match (phase::after_verdict(&verdict, subject), besides) {
+        match (phase::after_verdict(&verdict, subject), judge_pending_commit) {
             (Action::Say(node_state), Some(rest)) if node_state.phase != Phase::Degraded => {
                 Some(Rest { after: after.min(rest.after), ..rest })
             }
