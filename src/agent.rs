@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::finding::{Finding, Level};
 use crate::journal::{Bad, Commit, Initiator, Journal};
-use crate::observe::{Marks, Snapshot};
+use crate::observe::{Fingerprint, Snapshot};
 use crate::phase::{self, Decision, Fault, NodeState, Phase, Subject};
 use crate::plan::{Direction, Plan};
 use crate::report::{Counts, Report};
@@ -87,8 +87,8 @@ pub struct Agent {
     cleanup_failed_for: Option<Digest>,
     /// What the last look found
     snapshot: Option<Snapshot>,
-    /// Marks of all that, from before the look
-    marks: Option<Marks>,
+    /// Fingerprint of all that, from before the look
+    fingerprint: Option<Fingerprint>,
 }
 
 /// An original that failed after a revision did.
@@ -156,7 +156,7 @@ impl Agent {
             unwatched: None,
             cleanup_failed_for: None,
             snapshot: None,
-            marks: None,
+            fingerprint: None,
         }
     }
 
@@ -203,7 +203,7 @@ impl Agent {
             if self.is_pending && self.judge_pending().await {
                 continue;
             }
-            let marks = self.marks_now();
+            let fingerprint = self.fingerprint_now();
             let seen = match self.look().await {
                 Ok(seen) => seen,
                 Err(finding) => {
@@ -211,8 +211,8 @@ impl Agent {
                     return RETRY;
                 }
             };
-            // marks of other files than the look has read say nothing about it
-            self.marks = marks.filter(|_| self.snapshot.as_ref() == Some(&seen.snapshot));
+            // fingerprint of other files than the look has read say nothing about it
+            self.fingerprint = fingerprint.filter(|_| self.snapshot.as_ref() == Some(&seen.snapshot));
             self.snapshot = Some(seen.snapshot.clone());
             self.is_pending = self.is_in_the_middle(&seen);
             if self.watch_over(&seen) {

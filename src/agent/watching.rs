@@ -1,11 +1,11 @@
-//! What wakes the agent: directories that are watched, and marks of files for the slow timer.
+//! What wakes the agent: directories that are watched, and fingerprint of files for the slow timer.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{Agent, Seen};
 use crate::journal::{LOCK_FILE, STATE_FILE};
-use crate::observe::{self, Marks};
+use crate::observe::{self, Fingerprint};
 use crate::phase::Phase;
 use crate::revision::Digest;
 use crate::wake::is_of_no_account;
@@ -74,19 +74,20 @@ impl Agent {
 
     /// Takes marks, and looks once more. Valid only if the snapshot did not change meanwhile.
     pub(super) fn mark(&mut self, seen: &Seen) {
-        if self.marks.is_none() && self.report.borrow().node_state.phase == Phase::Ready {
-            let marks = self.marks_now();
-            self.marks = marks.filter(|_| self.look_once().is_ok_and(|again| again.snapshot == seen.snapshot));
+        if self.fingerprint.is_none() && self.report.borrow().node_state.phase == Phase::Ready {
+            let fingerprint = self.fingerprint_now();
+            self.fingerprint =
+                fingerprint.filter(|_| self.look_once().is_ok_and(|again| again.snapshot == seen.snapshot));
         }
     }
 
-    pub(super) fn marks_now(&self) -> Option<Marks> {
-        Marks::of(&self.settings, self.snapshot.as_ref()?)
+    pub(super) fn fingerprint_now(&self) -> Option<Fingerprint> {
+        Fingerprint::of(&self.settings, self.snapshot.as_ref()?)
     }
 
     /// Whether anything may have changed that a look would see; asked when no event came.
     pub(super) fn has_changed(&self) -> bool {
-        self.marks.is_none() || self.marks != self.marks_now()
+        self.fingerprint.is_none() || self.fingerprint != self.fingerprint_now()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Stage 1: what is there now. Reads only, and everything in one go: the plan is made from this and nothing else.
 
+mod fingerprint;
 mod host;
 mod manifests;
-mod marks;
 mod sources;
 mod state;
 
@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use fingerprint::Fingerprint;
 pub use host::HostRoot;
 pub use manifests::ManifestFile;
-pub use marks::Marks;
 pub use sources::Source;
 pub use state::{FileAccess, RevisionFile, State};
 

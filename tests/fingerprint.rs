@@ -1,4 +1,4 @@
-//! Marks: whether a look would see something new, for less than a look.
+//! Fingerprint: whether a look would see something new, for less than a look.
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "a test makes its own files")]
 
 mod support;
@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use schedpatch::observe::{self, Marks};
+use schedpatch::observe::{self, Fingerprint};
 use support::scenario;
 
 type Change<'a> = (&'static str, Box<dyn Fn(&Path) + 'a>);
@@ -17,7 +17,7 @@ fn every_change_that_a_look_would_see_moves_the_marks() {
     let root = scenario.host("marked");
     let settings = scenario.settings(&root);
     let snapshot = observe::take_snapshot(&settings).expect("it can be read");
-    let marks = || Marks::of(&settings, &snapshot);
+    let marks = || Fingerprint::of(&settings, &snapshot);
     let before = marks();
     assert!(before.is_some() && before == marks(), "nothing has changed");
 

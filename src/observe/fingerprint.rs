@@ -14,9 +14,9 @@ type Mark = (u64, u64, i64, i64, u64);
 
 /// What the system notes of the files that a look read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marks(Vec<(PathBuf, Mark)>);
+pub struct Fingerprint(Vec<(PathBuf, Mark)>);
 
-impl Marks {
+impl Fingerprint {
     /// The marks of what a look found; none if not all of it can be seen, and who needs to know must look.
     pub fn of(settings: &Settings, snapshot: &Snapshot) -> Option<Self> {
         // sources that could not be read may be readable now
