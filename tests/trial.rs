@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use schedpatch::verify::{Container, Expectation, Limits, MirrorPod, Sight, Trial, Verdict};
+use schedpatch::verify::{Container, Expectation, Limits, MirrorPod, Observation, Trial, Verdict};
 
 const CONFIG: &str = "/var/lib/schedpatch/revisions/abc/config.yaml";
 
@@ -33,9 +33,9 @@ fn trial(expected: Expectation) -> Trial {
     Trial::new(expected, Limits { settle: seconds(10), timeout: seconds(300) }, None)
 }
 
-fn pod_of(expected: &Expectation, container: Option<Container>) -> Sight {
+fn pod_of(expected: &Expectation, container: Option<Container>) -> Observation {
     let Expectation { revision, generation, config, .. } = expected.clone();
-    Sight::Pod(MirrorPod { revision, generation, config, container })
+    Observation::Pod(MirrorPod { revision, generation, config, container })
 }
 
 fn ready(id: &str) -> Container {
@@ -82,8 +82,8 @@ fn an_interrupted_settle_starts_anew() {
         pod_of(&expected, Some(Container { ready: false, ..ready("one") })),
         pod_of(&expected, Some(ready("two"))),
         pod_of(&expected, None),
-        Sight::Absent,
-        Sight::Away("refused".to_owned()),
+        Observation::Absent,
+        Observation::Away("refused".to_owned()),
     ] {
         let mut trial = trial(expected.clone());
         let one = pod_of(&expected, Some(ready("one")));
@@ -161,11 +161,11 @@ fn the_container_that_failed_is_no_proof_of_the_way_back() {
 fn image_and_mount_errors_count_after_a_minute() {
     for container in [Some(waiting("ErrImagePull")), Some(waiting("CreateContainerError")), None] {
         let (expected, mut trial) = (expected(true), trial(expected(true)));
-        let sight = pod_of(&expected, container);
+        let observation = pod_of(&expected, container);
         for at in [10, 69] {
-            assert!(is_waiting(&trial.judge(&sight, None, seconds(at))), "{sight:?} at {at}");
+            assert!(is_waiting(&trial.judge(&observation, None, seconds(at))), "{observation:?} at {at}");
         }
-        assert_eq!(reason(trial.judge(&sight, None, seconds(70))), "CannotStart", "{sight:?}");
+        assert_eq!(reason(trial.judge(&observation, None, seconds(70))), "CannotStart", "{observation:?}");
     }
 }
 
@@ -194,7 +194,7 @@ fn one_nudge_and_then_time_runs_out() {
 
 #[test]
 fn who_cannot_nudge_any_more_waits_for_the_time_to_pass() {
-    let (expected, old) = (expected(true), Sight::Absent);
+    let (expected, old) = (expected(true), Observation::Absent);
     for mut trial in
         [trial(expected.clone()).nudged(expected.clone()), trial(Expectation { revision: None, ..expected })]
     {
@@ -209,7 +209,7 @@ fn time_in_which_nobody_answered_does_not_count() {
     let (expected, mut trial) = (expected(true), trial(expected(true)));
     let starting = pod_of(&expected, Some(Container { ready: false, ..ready("one") }));
     assert!(is_waiting(&trial.judge(&starting, None, seconds(0))));
-    let away = Sight::Away("refused".to_owned());
+    let away = Observation::Away("refused".to_owned());
     assert!(matches!(trial.judge(&away, Some(true), seconds(100)), Verdict::Unknown(_)));
     assert!(matches!(trial.judge(&away, Some(true), seconds(5_000)), Verdict::Unknown(_)));
     assert!(is_waiting(&trial.judge(&starting, None, seconds(5_001))));
@@ -220,7 +220,7 @@ fn time_in_which_nobody_answered_does_not_count() {
 #[test]
 fn without_the_api_nothing_is_evidence() {
     let mut trial = trial(expected(true));
-    let away = Sight::Away("refused".to_owned());
+    let away = Observation::Away("refused".to_owned());
     for at in [0, 300, 100_000] {
         assert!(matches!(trial.judge(&away, Some(false), seconds(at)), Verdict::Dead(_)), "at {at}");
         assert!(matches!(trial.judge(&away, Some(true), seconds(at + 1)), Verdict::Unknown(_)), "at {at}");
@@ -232,7 +232,7 @@ fn silence_does_not_count_for_a_container_that_cannot_start_either() {
     let (expected, mut trial) = (expected(true), trial(expected(true)));
     let stuck = pod_of(&expected, Some(waiting("CreateContainerError")));
     assert!(is_waiting(&trial.judge(&stuck, None, seconds(0))));
-    let _ = trial.judge(&Sight::Away("refused".to_owned()), None, seconds(10));
+    let _ = trial.judge(&Observation::Away("refused".to_owned()), None, seconds(10));
     assert!(is_waiting(&trial.judge(&stuck, None, seconds(1_000))));
     assert!(is_waiting(&trial.judge(&stuck, None, seconds(1_059))));
     assert_eq!(reason(trial.judge(&stuck, None, seconds(1_060))), "CannotStart");

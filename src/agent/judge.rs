@@ -7,7 +7,7 @@ use crate::cluster;
 use crate::compose;
 use crate::phase::{self, Action, Phase, Subject};
 use crate::plan::TargetNow;
-use crate::verify::{Cause, Expectation, Failure, Known, Limits, PodWatch, Sight, Trial, Verdict, see};
+use crate::verify::{Cause, Expectation, Failure, Limits, Observation, PodAnswer, PodWatch, Trial, Verdict, summarize};
 
 /// How soon the API is asked again that did not answer.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
@@ -108,7 +108,7 @@ impl Agent {
     async fn judge(&mut self, seen: &Seen, subject: &Subject, ask: Ask) -> Option<Verdict> {
         let target = seen.plan.target.as_ref()?;
         let expected = self.expectation(target);
-        let sight = self.sight(&expected, subject, ask).await;
+        let observation = self.observation(&expected, subject, ask).await;
         let healthy = if self.asks_scheduler(seen) { self.ask_scheduler(&expected).await } else { None };
         let is_old = subject.was_proven()
             && match subject {
@@ -123,7 +123,7 @@ impl Agent {
             self.trial = Some((target.digest, trial));
         }
         let now = self.now();
-        self.trial.as_mut().map(|(_, trial)| trial.judge(&sight, healthy, now))
+        self.trial.as_mut().map(|(_, trial)| trial.judge(&observation, healthy, now))
     }
 
     /// What a mirror pod must show for this target.
@@ -134,25 +134,25 @@ impl Agent {
     }
 
     /// The pod as it is known, or as the API has it now; begins to follow it.
-    async fn sight(&mut self, expected: &Expectation, subject: &Subject, ask: Ask) -> Sight {
+    async fn observation(&mut self, expected: &Expectation, subject: &Subject, ask: Ask) -> Observation {
         let (Proof::MirrorPod, Some(ClientHandle(client))) = (self.options.proof, &self.client) else {
-            return Sight::Unasked;
+            return Observation::Unasked;
         };
         let place = format!("{}/{}", expected.namespace, expected.name);
         if self.pod.as_ref().is_none_or(|(known, _)| *known != place) {
             self.pod = Some((place, PodWatch::begin(client.clone(), &expected.namespace, &expected.name)));
         }
-        let Some((_, pod)) = &mut self.pod else { return Sight::Unasked };
+        let Some((_, pod)) = &mut self.pod else { return Observation::Unasked };
         let (mut known, age) = pod.latest();
         let is_fresh = age <= FRESH || !subject.is_on_trial();
         if ask == Ask::Now || !known.is_answer() || !is_fresh {
             known = pod.ask().await;
         }
         match known {
-            Known::NotYet => Sight::NotYet,
-            Known::Away(why) => Sight::Away(why),
-            Known::Absent => Sight::Absent,
-            Known::Pod(pod) => Sight::Pod(see(&pod, expected)),
+            PodAnswer::NotYet => Observation::NotYet,
+            PodAnswer::Away(why) => Observation::Away(why),
+            PodAnswer::Absent => Observation::Absent,
+            PodAnswer::Pod(pod) => Observation::Pod(summarize(&pod, expected)),
         }
     }
 

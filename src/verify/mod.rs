@@ -12,6 +12,6 @@ mod watch;
 pub use api::Pod;
 pub use expectation::Expectation;
 pub use health::Health;
-pub use pod::{Container, MirrorPod, Sight, see};
+pub use pod::{Container, MirrorPod, Observation, summarize};
 pub use trial::{Cause, Failure, Limits, Trial, Verdict};
-pub use watch::{Known, PodWatch};
+pub use watch::{PodAnswer, PodWatch};

@@ -13,7 +13,7 @@ const LAST_WORDS: usize = 300;
 
 /// What could be learned of the mirror pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sight {
+pub enum Observation {
     /// Nobody is asked
     Unasked,
     /// No answer has come yet
@@ -53,7 +53,7 @@ pub struct Container {
 }
 
 /// Reads a pod of the API.
-pub fn see(pod: &Pod, expected: &Expectation) -> MirrorPod {
+pub fn summarize(pod: &Pod, expected: &Expectation) -> MirrorPod {
     let annotations = pod.annotations();
     let spec = pod.spec.as_ref().and_then(|spec| spec.containers.iter().find(|own| own.name == expected.container));
     let words = spec.map(|spec| [spec.command.as_deref(), spec.args.as_deref()].into_iter().flatten().flatten());

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Container, Expectation, MirrorPod, Sight};
+use super::{Container, Expectation, MirrorPod, Observation};
 
 /// A scheduler that ends twice by itself does not run.
 const MAX_ENDS: usize = 2;
@@ -160,26 +160,26 @@ impl Trial {
     }
 
     /// Judges what the API answered just now. `healthy`: what the scheduler's own endpoint says, where it was asked.
-    pub fn judge(&mut self, sight: &Sight, healthy: Option<bool>, now: Duration) -> Verdict {
-        self.count(sight, now);
-        match sight {
-            Sight::Unasked => Verdict::Unknown("nobody is asked".to_owned()),
-            Sight::NotYet => Verdict::Wait("the API is being asked".to_owned(), now + self.limits.timeout),
-            Sight::Away(why) => self.judge_locally(why, healthy),
-            Sight::Absent => {
+    pub fn judge(&mut self, observation: &Observation, healthy: Option<bool>, now: Duration) -> Verdict {
+        self.count(observation, now);
+        match observation {
+            Observation::Unasked => Verdict::Unknown("nobody is asked".to_owned()),
+            Observation::NotYet => Verdict::Wait("the API is being asked".to_owned(), now + self.limits.timeout),
+            Observation::Away(why) => self.judge_locally(why, healthy),
+            Observation::Absent => {
                 self.ready = None;
                 self.judge_unnoticed("there is no mirror pod yet", now)
             }
-            Sight::Pod(pod) if !self.is_ours(pod) => {
+            Observation::Pod(pod) if !self.is_ours(pod) => {
                 self.ready = None;
                 self.judge_unnoticed("the kubelet still shows the pod of before", now)
             }
-            Sight::Pod(pod) => self.judge_pod(pod, healthy, now),
+            Observation::Pod(pod) => self.judge_pod(pod, healthy, now),
         }
     }
 
-    fn count(&mut self, sight: &Sight, now: Duration) {
-        let answer = matches!(sight, Sight::Absent | Sight::Pod(_)).then_some(now);
+    fn count(&mut self, observation: &Observation, now: Duration) {
+        let answer = matches!(observation, Observation::Absent | Observation::Pod(_)).then_some(now);
         if let (Some(last), Some(now)) = (self.last_answer, answer) {
             let passed = now.saturating_sub(last);
             self.asked += passed;

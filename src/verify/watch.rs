@@ -19,7 +19,7 @@ use crate::cluster::{ANSWER_TIMEOUT, answer, told};
 
 /// What is known of the pod.
 #[derive(Clone, Debug)]
-pub enum Known {
+pub enum PodAnswer {
     /// No answer has come yet
     NotYet,
     /// The API does not answer, for this reason
@@ -30,7 +30,7 @@ pub enum Known {
     Pod(Box<Pod>),
 }
 
-impl Known {
+impl PodAnswer {
     /// Whether the API answered.
     pub fn is_answer(&self) -> bool {
         matches!(self, Self::Absent | Self::Pod(_))
@@ -56,7 +56,7 @@ impl Known {
 /// The last word about the pod, and when it came.
 #[derive(Clone, Debug)]
 struct Latest {
-    known: Known,
+    known: PodAnswer,
     at: Instant,
 }
 
@@ -79,7 +79,7 @@ impl Drop for PodWatch {
 impl PodWatch {
     /// Begins to follow a pod.
     pub fn begin(client: Client, namespace: &str, name: &str) -> Self {
-        let (sender, latest) = watch::channel(Latest { known: Known::NotYet, at: Instant::now() });
+        let (sender, latest) = watch::channel(Latest { known: PodAnswer::NotYet, at: Instant::now() });
         let sender = Arc::new(sender);
         let pods: Api<Pod> = Api::namespaced(client, namespace);
         let task = tokio::spawn(follow(pods.clone(), name.to_owned(), Arc::clone(&sender)));
@@ -87,14 +87,14 @@ impl PodWatch {
     }
 
     /// What is known now, and how old it is.
-    pub fn latest(&mut self) -> (Known, Duration) {
+    pub fn latest(&mut self) -> (PodAnswer, Duration) {
         let latest = self.latest.borrow_and_update();
         (latest.known.clone(), latest.at.elapsed())
     }
 
     /// Whether the last question was not answered.
     pub fn is_away(&self) -> bool {
-        matches!(self.latest.borrow().known, Known::Away(_))
+        matches!(self.latest.borrow().known, PodAnswer::Away(_))
     }
 
     /// Waits for news of the pod.
@@ -105,11 +105,11 @@ impl PodWatch {
     }
 
     /// Asks for the pod as the API has it in this moment, and keeps the answer.
-    pub async fn ask(&mut self) -> Known {
+    pub async fn ask(&mut self) -> PodAnswer {
         let known = match answer(self.pods.get_opt(&self.name)).await {
-            Ok(Some(pod)) => Known::Pod(Box::new(pod)),
-            Ok(None) => Known::Absent,
-            Err(why) => Known::Away(why),
+            Ok(Some(pod)) => PodAnswer::Pod(Box::new(pod)),
+            Ok(None) => PodAnswer::Absent,
+            Err(why) => PodAnswer::Away(why),
         };
         // news that came by the watch meanwhile may be newer than this answer
         let has_news = self.latest.has_changed().unwrap_or(false);
@@ -143,7 +143,7 @@ async fn follow(pods: Api<Pod>, name: String, sender: Arc<watch::Sender<Latest>>
         } else if let Ok(event) = tokio::time::timeout_at(deadline, events.next()).await {
             event
         } else {
-            tell(&sender, Known::Away(format!("no answer in {} s", ANSWER_TIMEOUT.as_secs())));
+            tell(&sender, PodAnswer::Away(format!("no answer in {} s", ANSWER_TIMEOUT.as_secs())));
             is_answered = true;
             continue;
         };
@@ -154,16 +154,16 @@ async fn follow(pods: Api<Pod>, name: String, sender: Arc<watch::Sender<Latest>>
             Ok(Event::Init) => listed = None,
             Ok(Event::InitApply(pod)) => listed = Some(pod),
             Ok(Event::InitDone) => {
-                tell(&sender, listed.take().map_or(Known::Absent, |pod| Known::Pod(Box::new(pod))));
+                tell(&sender, listed.take().map_or(PodAnswer::Absent, |pod| PodAnswer::Pod(Box::new(pod))));
             }
-            Ok(Event::Apply(pod)) => tell(&sender, Known::Pod(Box::new(pod))),
-            Ok(Event::Delete(_)) => tell(&sender, Known::Absent),
-            Err(error) => tell(&sender, Known::Away(told(&error))),
+            Ok(Event::Apply(pod)) => tell(&sender, PodAnswer::Pod(Box::new(pod))),
+            Ok(Event::Delete(_)) => tell(&sender, PodAnswer::Absent),
+            Err(error) => tell(&sender, PodAnswer::Away(told(&error))),
         }
     }
 }
 
-fn tell(sender: &watch::Sender<Latest>, known: Known) {
+fn tell(sender: &watch::Sender<Latest>, known: PodAnswer) {
     sender.send_if_modified(|latest| {
         if known.is_older_than(&latest.known) {
             return false;
