@@ -107,7 +107,7 @@ struct Seen {
     journal: Journal,
     settled: bool,
     /// The same, but for what could be removed
-    is_noted: bool,
+    is_recorded: bool,
     /// Whether the sources were read too
     is_whole: bool,
 }
@@ -243,7 +243,7 @@ impl Agent {
     /// One step; none if there is more to do.
     async fn step(&mut self, seen: &Seen) -> Option<Rest> {
         let cleanup_failed_for =
-            seen.is_noted && self.cleanup_failed_for.is_some() && self.cleanup_failed_for == text_of(seen);
+            seen.is_recorded && self.cleanup_failed_for.is_some() && self.cleanup_failed_for == text_of(seen);
         let decide = phase::decide(&seen.plan, &seen.journal, seen.settled || cleanup_failed_for);
         if let (Decision::Stay(_) | Decision::VerifyLastGood(_), Some(good)) = (&decide, last_good_that_is_gone(seen)) {
             return self.put_back(seen, &good);

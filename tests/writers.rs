@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
-use schedpatch::apply::Slipped;
+use schedpatch::apply::ForeignWrite;
 use support::faulty_fs::{Call, Fault, FaultyFs};
 use support::law5::normalised;
 use support::rng::Rng;
@@ -100,7 +100,7 @@ fn a_change_before_the_last_look_is_planned_for_again() {
             }
         });
         let outcome = scenario.run(&root, &fs).expect("it applies");
-        assert_eq!(outcome.receipt.map(|receipt| receipt.slipped), Some(Slipped::Nothing), "{manner:?}");
+        assert_eq!(outcome.receipt.map(|receipt| receipt.foreign_write), Some(ForeignWrite::Nothing), "{manner:?}");
         let text = fs::read_to_string(scenario.target(&root)).expect("there");
         assert!(
             text.contains("# foreign version 1\n") && text.contains("schedpatch.io/revision"),
@@ -121,7 +121,7 @@ fn a_change_in_the_very_instant_of_the_rename_is_told() {
             }
         });
         let outcome = scenario.run(&root, &fs).expect("it applies");
-        assert_eq!(outcome.receipt.map(|receipt| receipt.slipped), Some(Slipped::Foreign), "{manner:?}");
+        assert_eq!(outcome.receipt.map(|receipt| receipt.foreign_write), Some(ForeignWrite::Foreign), "{manner:?}");
     }
 }
 
@@ -149,10 +149,11 @@ fn what_others_write_is_kept_or_its_loss_is_told() {
         while Instant::now() < until {
             match scenario.run(&root, &FaultyFs::new(Fault::None)) {
                 Ok(outcome) => {
-                    let slipped = outcome.receipt.filter(|receipt| receipt.committed).map(|receipt| receipt.slipped);
-                    commits += usize::from(slipped.is_some());
-                    told += usize::from(slipped == Some(Slipped::Foreign));
-                    assert_ne!(slipped, Some(Slipped::Unwatched), "nobody watched");
+                    let foreign_write =
+                        outcome.receipt.filter(|receipt| receipt.committed).map(|receipt| receipt.foreign_write);
+                    commits += usize::from(foreign_write.is_some());
+                    told += usize::from(foreign_write == Some(ForeignWrite::Foreign));
+                    assert_ne!(foreign_write, Some(ForeignWrite::Unwatched), "nobody watched");
                 }
                 // they were writing at that moment
                 Err(_) => refused += 1,

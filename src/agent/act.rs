@@ -43,8 +43,8 @@ impl Agent {
             journal = original.into_iter().fold(journal, Journal::with_marks_for);
         }
         let settled = apply::is_settled(&plan, &snapshot, direction, &Initiator::Agent);
-        let is_noted = settled || apply::is_noted(&plan, &snapshot, direction, &Initiator::Agent);
-        Ok(Seen { snapshot, plan, journal, settled, is_noted, is_whole: direction == Direction::Apply })
+        let is_recorded = settled || apply::is_recorded(&plan, &snapshot, direction, &Initiator::Agent);
+        Ok(Seen { snapshot, plan, journal, settled, is_recorded, is_whole: direction == Direction::Apply })
     }
 
     /// One pass that writes, but not over another text of ours than `over`.

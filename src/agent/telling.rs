@@ -1,7 +1,7 @@
 //! What the agent tells: one report, replaced whenever something changes.
 
 use super::{Agent, Seen, was_proven};
-use crate::apply::{Receipt, Slipped};
+use crate::apply::{ForeignWrite, Receipt};
 use crate::phase::{NodeState, Phase};
 use crate::report::Report;
 
@@ -46,7 +46,7 @@ impl Agent {
 
     /// Tells of a write of somebody else that our commit replaced in the same instant.
     pub(super) fn notice_overwritten(&mut self, receipt: &Receipt) {
-        if receipt.slipped != Slipped::Foreign {
+        if receipt.foreign_write != ForeignWrite::Foreign {
             return;
         }
         self.counts.overwritten += 1;

@@ -9,7 +9,13 @@ use crate::revision::Digest;
 use crate::stamp::Stamp;
 
 /// The journal as it stands, once work in flight is judged and the initiator's word is taken.
-pub(super) fn noted(plan: &Plan, state: &State, direction: Direction, initiator: &Initiator, now: Stamp) -> Journal {
+pub(super) fn next_journal(
+    plan: &Plan,
+    state: &State,
+    direction: Direction,
+    initiator: &Initiator,
+    now: Stamp,
+) -> Journal {
     let mut journal = state.journal.clone();
     let Some(target) = &plan.target else { return journal };
     journal = journal.settled(&target.path, target.digest);
@@ -103,7 +109,7 @@ pub(super) fn flight(plan: &Plan, step: &Step, now: Stamp) -> InFlight {
 }
 
 /// The texts that the journal names, or will, and that may not be on the disk: the original, and what stands if it is good.
-pub(super) fn unkept<'p>(plan: &'p Plan, state: &State, journal: &Journal) -> Vec<&'p str> {
+pub(super) fn texts_to_save<'p>(plan: &'p Plan, state: &State, journal: &Journal) -> Vec<&'p str> {
     let commits = plan.commit().is_some() && plan.generation.is_some();
     let stands = plan.target.as_ref().filter(|target| journal.is_current(target.digest));
     let good = stands.filter(|target| journal.last_good.as_ref().is_some_and(|good| good.text == target.digest));

@@ -22,7 +22,7 @@ pub use error::ApplyError;
 pub use host_fs::{HostFs, NewFile, RealFs};
 pub use lock::{Claim, Lock};
 pub use purge::purge;
-pub use watch::Slipped;
+pub use watch::ForeignWrite;
 
 use crate::finding::Finding;
 use crate::journal::{Initiator, Journal};
@@ -69,7 +69,7 @@ pub struct Receipt {
     /// Whether the target was replaced
     pub committed: bool,
     /// What others did to it in that instant
-    pub slipped: Slipped,
+    pub foreign_write: ForeignWrite,
     /// Where what they wrote is kept, if it could be
     pub kept: Option<String>,
     /// Why something that nobody needs any more could not be removed
@@ -78,14 +78,14 @@ pub struct Receipt {
 
 /// Whether there is nothing to do at all: nothing to write, nothing to note, nothing to clean up.
 pub fn is_settled(plan: &Plan, snapshot: &Snapshot, direction: Direction, initiator: &Initiator) -> bool {
-    is_noted(plan, snapshot, direction, initiator) && Garbage::of(&snapshot.state.journal, snapshot, plan).is_empty()
+    is_recorded(plan, snapshot, direction, initiator) && Garbage::of(&snapshot.state.journal, snapshot, plan).is_empty()
 }
 
 /// The same, but for what nobody needs any more.
-pub fn is_noted(plan: &Plan, snapshot: &Snapshot, direction: Direction, initiator: &Initiator) -> bool {
+pub fn is_recorded(plan: &Plan, snapshot: &Snapshot, direction: Direction, initiator: &Initiator) -> bool {
     let state = &snapshot.state;
     let has_leftover = plan.target.as_ref().is_some_and(|target| snapshot.facts.has_leftover(&target.path));
-    let journal = journal::noted(plan, state, direction, initiator, Stamp::default());
+    let journal = journal::next_journal(plan, state, direction, initiator, Stamp::default());
     plan.steps.is_empty()
         && state.leftovers.is_empty()
         && state.closed.is_empty()
@@ -93,7 +93,7 @@ pub fn is_noted(plan: &Plan, snapshot: &Snapshot, direction: Direction, initiato
         && state.damaged.is_none()
         && !has_leftover
         && journal == state.journal
-        && journal::unkept(plan, state, &journal).is_empty()
+        && journal::texts_to_save(plan, state, &journal).is_empty()
 }
 
 /// Says what the writer would refuse, without writing.
@@ -125,10 +125,10 @@ pub fn carry_out(
     let interrupted = state.journal.in_flight.is_some();
     let store = Store::open(writer, !state.is_known || interrupted)?;
     tidy_up(writer, plan, snapshot, direction, &store)?;
-    let mut journal = journal::noted(plan, state, direction, initiator, now);
+    let mut journal = journal::next_journal(plan, state, direction, initiator, now);
     let mut on_disk = state.journal.clone();
-    store.keep_texts(&journal::unkept(plan, state, &journal), &state.texts)?;
-    let mut receipt = Receipt { committed: false, slipped: Slipped::Nothing, kept: None, uncollected: None };
+    store.keep_texts(&journal::texts_to_save(plan, state, &journal), &state.texts)?;
+    let mut receipt = Receipt { committed: false, foreign_write: ForeignWrite::Nothing, kept: None, uncollected: None };
     let mut meanwhile = None;
     if let Some(step) = plan.commit() {
         journal = journal.intending(&step.path, journal::flight(plan, step, now));
@@ -149,8 +149,8 @@ pub fn carry_out(
     note(&store, &journal, journal != on_disk, is_last_word || !garbage.texts.is_empty())
         .map_err(|error| if receipt.committed { error.after_commit() } else { error })?;
     if let Some((meanwhile, step)) = meanwhile {
-        let (slipped, overwritten) = meanwhile.look_again(step.before.as_deref().unwrap_or_default());
-        receipt.slipped = slipped;
+        let (foreign_write, overwritten) = meanwhile.look_again(step.before.as_deref().unwrap_or_default());
+        receipt.foreign_write = foreign_write;
         receipt.kept = overwritten.and_then(|text| store.keep_overwritten(&text).ok());
     }
     receipt.uncollected = collect(&store, &garbage, told).err().map(|error| error.after_commit().finding());
@@ -173,7 +173,7 @@ pub fn prove(writer: &Writer<'_>, plan: &Plan, snapshot: &Snapshot, text: Digest
     if interrupted {
         Target::open(writer.root, &target.path)?.sync_dir(writer.fs)?;
     }
-    store.keep_texts(&journal::unkept(plan, state, &journal), &state.texts)?;
+    store.keep_texts(&journal::texts_to_save(plan, state, &journal), &state.texts)?;
     note(&store, &journal, true, true)?;
     // what cannot be removed now is removed by the next pass that writes
     let _ = collect(&store, &Garbage::of(&journal, snapshot, plan), &mut |_| {});
@@ -227,7 +227,7 @@ fn tidy_up(
     if state.damaged.is_some() {
         store.set_aside()?;
     }
-    store.let_in(writer.root, &state.closed)?;
+    store.make_enterable(writer.root, &state.closed)?;
     match store.tighten(writer.root, &plan.exposed) {
         // the way back must not fail for that
         Err(_) if direction != Direction::Apply => {}

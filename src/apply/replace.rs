@@ -24,12 +24,12 @@ pub(super) const MODE_BITS: u32 = 0o7777;
 
 /// What a file looks like from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct FileAttributes {
     access: Access,
     labels: Vec<(&'static str, Vec<u8>)>,
 }
 
-impl Look {
+impl FileAttributes {
     fn has(&self, label: &str) -> bool {
         self.labels.iter().any(|(name, _)| *name == label)
     }
@@ -78,8 +78,8 @@ pub(super) fn stage_own<'a>(
     content: &[u8],
     access: Access,
 ) -> Result<Staged<'a>, ApplyError> {
-    let look = Look { access, labels: Vec::new() };
-    stage(fs, dir, (unfinished_own(number), name), content, &look)
+    let attributes = FileAttributes { access, labels: Vec::new() };
+    stage(fs, dir, (unfinished_own(number), name), content, &attributes)
 }
 
 /// Writes a file that is to take the place of another.
@@ -88,9 +88,9 @@ pub(super) fn stage_beside<'a>(
     dir: &'a Dir,
     name: &str,
     content: &[u8],
-    look: &Look,
+    attributes: &FileAttributes,
 ) -> Result<Staged<'a>, ApplyError> {
-    stage(fs, dir, (unfinished(name), name), content, look)
+    stage(fs, dir, (unfinished(name), name), content, attributes)
 }
 
 fn stage<'a>(
@@ -98,7 +98,7 @@ fn stage<'a>(
     dir: &'a Dir,
     (temp, name): (String, &str),
     content: &[u8],
-    look: &Look,
+    attributes: &FileAttributes,
 ) -> Result<Staged<'a>, ApplyError> {
     let file = match fs.create(dir, &temp) {
         Err(error) if error.raw_os_error() == Some(Errno::EEXIST as i32) => {
@@ -110,22 +110,22 @@ fn stage<'a>(
     };
     let file = while_trying_to("create", dir.path_of(&temp), file)?;
     let mut staged = Staged { fs, dir, temp, name: name.to_owned(), file: None, has_name: false };
-    fill(fs, &file, content, look)?;
+    fill(fs, &file, content, attributes)?;
     staged.file = Some(file);
     Ok(staged)
 }
 
-fn fill(fs: &dyn HostFs, file: &NewFile, content: &[u8], look: &Look) -> Result<(), ApplyError> {
+fn fill(fs: &dyn HostFs, file: &NewFile, content: &[u8], attributes: &FileAttributes) -> Result<(), ApplyError> {
     let path = file.path();
     while_trying_to("write", path, write_all(fs, file, content))?;
-    let fresh = while_trying_to("look at", path, Look::of(file.file()))?;
+    let fresh = while_trying_to("attributes at", path, FileAttributes::of(file.file()))?;
     // what a directory gives to new files by default, this one must not have
-    for (name, _) in fresh.labels.iter().filter(|(name, _)| *name == ACCESS_LIST && !look.has(name)) {
+    for (name, _) in fresh.labels.iter().filter(|(name, _)| *name == ACCESS_LIST && !attributes.has(name)) {
         while_trying_to("take the access list from", path, fs.remove_label(file, name))?;
     }
-    let is_mode_wrong = look.access.mode != fresh.access.mode || fresh.has(ACCESS_LIST);
-    set_access(fs, file, look.access, fresh.access, is_mode_wrong)?;
-    for (name, value) in look.labels.iter().filter(|label| !fresh.labels.contains(label)) {
+    let is_mode_wrong = attributes.access.mode != fresh.access.mode || fresh.has(ACCESS_LIST);
+    set_access(fs, file, attributes.access, fresh.access, is_mode_wrong)?;
+    for (name, value) in attributes.labels.iter().filter(|label| !fresh.labels.contains(label)) {
         while_trying_to("label", path, fs.set_label(file, name, value))?;
     }
     Ok(())
@@ -156,7 +156,7 @@ fn set_access(
 pub(super) fn tighten(fs: &dyn HostFs, dir: &Dir, name: &str, access: Access) -> Result<(), ApplyError> {
     let path = dir.path_of(name);
     let file = NewFile::new(while_trying_to("open", &path, dir.open(name))?, path.clone());
-    let found = while_trying_to("look at", &path, Look::of(file.file()))?;
+    let found = while_trying_to("attributes at", &path, FileAttributes::of(file.file()))?;
     let done = set_access(fs, &file, access, found.access, access.mode != found.access.mode);
     if done.is_err() {
         // half of it would keep the scheduler out, and nobody would notice that it is to be done

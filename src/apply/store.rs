@@ -186,7 +186,7 @@ impl<'a> Store<'a> {
     }
 
     /// Lets a scheduler that is not root in.
-    pub fn let_in(&self, root: &Root, closed: &[String]) -> Result<(), ApplyError> {
+    pub fn make_enterable(&self, root: &Root, closed: &[String]) -> Result<(), ApplyError> {
         for path in closed {
             let dir = while_trying_to("open", path, root.dir(path))?;
             while_trying_to("set the mode of", path, self.fs.set_dir_mode(&dir, OUR_DIR_MODE))?;

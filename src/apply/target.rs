@@ -9,8 +9,8 @@ use nix::errno::Errno;
 use super::dir::{Dir, Root};
 use super::error::{ApplyError, while_trying_to};
 use super::host_fs::HostFs;
-use super::replace::{self, Look, Staged};
-use super::watch::{Slipped, Watch};
+use super::replace::{self, FileAttributes, Staged};
+use super::watch::{ForeignWrite, Watch};
 use crate::finding::Finding;
 use crate::journal::unfinished;
 
@@ -31,7 +31,7 @@ pub(super) struct Target {
 #[derive(Debug)]
 pub(super) struct Successor<'a> {
     staged: Staged<'a>,
-    look: Look,
+    attributes: FileAttributes,
 }
 
 impl Successor<'_> {
@@ -44,8 +44,8 @@ impl Successor<'_> {
 /// What stands there.
 #[derive(Debug)]
 struct Seen {
-    look: Look,
-    /// Kept open, so that not even a close comes between the last look and the rename, and to look again after it
+    attributes: FileAttributes,
+    /// Kept open, so that not even a close comes between the last attributes and the rename, and to attributes again after it
     file: File,
 }
 
@@ -62,19 +62,23 @@ impl Seen {
 /// What others did in the instant of a commit.
 #[derive(Debug)]
 pub(super) struct Meanwhile {
-    slipped: Slipped,
+    foreign_write: ForeignWrite,
     /// The file that had the name before
     old: Seen,
 }
 
 impl Meanwhile {
     /// Looks at the old file once more, and gives what others wrote into it. An editor that had opened it writes there still, so
-    /// the later this look is, the better. Of a file that they renamed into place nothing is left.
-    pub fn look_again(mut self, before: &[u8]) -> (Slipped, Option<Vec<u8>>) {
+    /// the later this attributes is, the better. Of a file that they renamed into place nothing is left.
+    pub fn look_again(mut self, before: &[u8]) -> (ForeignWrite, Option<Vec<u8>>) {
         let now = self.old.content();
         let is_same = now.as_ref().is_ok_and(|now| now == before);
-        let slipped = if self.slipped == Slipped::Nothing && !is_same { Slipped::Foreign } else { self.slipped };
-        (slipped, now.ok().filter(|now| !is_same && !now.is_empty()))
+        let foreign_write = if self.foreign_write == ForeignWrite::Nothing && !is_same {
+            ForeignWrite::Foreign
+        } else {
+            self.foreign_write
+        };
+        (foreign_write, now.ok().filter(|now| !is_same && !now.is_empty()))
     }
 }
 
@@ -127,22 +131,22 @@ impl Target {
 
     /// Writes what is to take the place of `before`, under a name that the kubelet passes over.
     pub fn stage<'t>(&'t self, fs: &'t dyn HostFs, before: &[u8], after: &[u8]) -> Result<Successor<'t>, ApplyError> {
-        let look = self.see(before)?.look;
-        let staged = replace::stage_beside(fs, &self.dir, &self.name, after, &look)?;
-        Ok(Successor { staged, look })
+        let attributes = self.see(before)?.attributes;
+        let staged = replace::stage_beside(fs, &self.dir, &self.name, after, &attributes)?;
+        Ok(Successor { staged, attributes })
     }
 
     /// Replaces `before`; from the rename on, the kubelet sees it.
     pub fn replace(&self, fs: &dyn HostFs, before: &[u8], successor: Successor<'_>) -> Result<Meanwhile, ApplyError> {
         let watch = Watch::arm(&self.dir);
         let old = self.see(before)?;
-        if old.look != successor.look {
+        if old.attributes != successor.attributes {
             return Err(ApplyError::Changed { path: self.path() });
         }
         successor.staged.put()?;
-        let slipped = watch.slipped(&unfinished(&self.name), &self.name);
+        let foreign_write = watch.foreign_write(&unfinished(&self.name), &self.name);
         self.sync_dir(fs).map_err(ApplyError::after_commit)?;
-        Ok(Meanwhile { slipped, old })
+        Ok(Meanwhile { foreign_write, old })
     }
 
     /// Removes what a killed run left here.
@@ -172,7 +176,7 @@ impl Target {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(changed()),
             file => while_trying_to("open", self.path(), file)?,
         };
-        let metadata = while_trying_to("look at", self.path(), file.metadata())?;
+        let metadata = while_trying_to("attributes at", self.path(), file.metadata())?;
         if !metadata.is_file() {
             return refused("not-a-file", "the target is not a regular file", "put a regular file there");
         }
@@ -192,12 +196,12 @@ impl Target {
                 "mend it",
             );
         }
-        let look = while_trying_to("look at", self.path(), Look::of(&file))?;
+        let attributes = while_trying_to("attributes at", self.path(), FileAttributes::of(&file))?;
         let mut content = Vec::with_capacity(before.len() + 1);
         while_trying_to("read", self.path(), file.by_ref().take(MAX_BYTES + 1).read_to_end(&mut content))?;
         if content != before {
             return Err(changed());
         }
-        Ok(Seen { look, file })
+        Ok(Seen { attributes, file })
     }
 }

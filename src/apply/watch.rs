@@ -12,7 +12,7 @@ pub(super) struct Watch(Option<Inotify>);
 
 /// What was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slipped {
+pub enum ForeignWrite {
     /// Nobody wrote
     Nothing,
     /// Somebody did, and it is lost
@@ -37,21 +37,21 @@ impl Watch {
     }
 
     /// Whether anything happened to `name` before `temp` took its place.
-    pub fn slipped(&self, temp: &str, name: &str) -> Slipped {
-        let Some(inotify) = &self.0 else { return Slipped::Unwatched };
+    pub fn foreign_write(&self, temp: &str, name: &str) -> ForeignWrite {
+        let Some(inotify) = &self.0 else { return ForeignWrite::Unwatched };
         let mut foreign = false;
         while let Ok(events) = inotify.read_events() {
             for event in events {
                 if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
-                    return Slipped::Unwatched;
+                    return ForeignWrite::Unwatched;
                 }
                 if is_about(&event, temp) && event.mask.contains(AddWatchFlags::IN_MOVED_FROM) {
-                    return if foreign { Slipped::Foreign } else { Slipped::Nothing };
+                    return if foreign { ForeignWrite::Foreign } else { ForeignWrite::Nothing };
                 }
                 foreign |= is_about(&event, name);
             }
         }
-        Slipped::Unwatched
+        ForeignWrite::Unwatched
     }
 }
 

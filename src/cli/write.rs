@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::output::{fail, print, print_error};
 use super::{apply, restore};
-use crate::apply::{Done, RealFs, Slipped};
+use crate::apply::{Done, ForeignWrite, RealFs};
 use crate::finding::{Finding, Level};
 use crate::plan::{self, Colour};
 use crate::reconcile::{self, Env, Event, Outcome, Request};
@@ -40,7 +40,7 @@ pub(super) fn run(request: &Request<'_>, colour: Colour, command: Command) -> Ex
         .iter()
         .filter(|finding| finding.rule != "hold")
         .cloned()
-        .chain(slipped(&outcome))
+        .chain(foreign_write(&outcome))
         .chain(uncollected);
     let text = plan::show_findings(&findings.collect::<Vec<_>>(), colour);
     let last = match command {
@@ -78,11 +78,11 @@ fn words(event: &Event<'_>) -> String {
 }
 
 /// What others did in the instant of the commit.
-fn slipped(outcome: &Outcome) -> Option<Finding> {
+fn foreign_write(outcome: &Outcome) -> Option<Finding> {
     let receipt = outcome.receipt.as_ref().filter(|receipt| receipt.committed);
-    let finding = match receipt.map(|receipt| receipt.slipped) {
-        Some(Slipped::Foreign) => overwritten(receipt.and_then(|receipt| receipt.kept.as_deref())),
-        Some(Slipped::Unwatched) => Finding::info(
+    let finding = match receipt.map(|receipt| receipt.foreign_write) {
+        Some(ForeignWrite::Foreign) => overwritten(receipt.and_then(|receipt| receipt.kept.as_deref())),
+        Some(ForeignWrite::Unwatched) => Finding::info(
             "unwatched",
             "the system gave no watch, so a change by others in the instant of the commit would not have been noticed",
             "raise fs.inotify.max_user_instances and max_user_watches",
