@@ -18,6 +18,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::dir_watcher::DirWatcher;
 use crate::finding::{Finding, Level};
 use crate::journal::{Bad, Commit, Initiator, Journal};
 use crate::observe::{Fingerprint, Snapshot};
@@ -27,7 +28,6 @@ use crate::report::{Counts, Report};
 use crate::revision::Digest;
 use crate::settings::Settings;
 use crate::verify::{Cause, Failure, Health, PodWatch, Trial};
-use crate::wake::Wakes;
 use limit::Limit;
 use options::{ClientHandle, FsHandle};
 pub use options::{Options, Outside, Proof, Rollout, SchedulerAt};
@@ -60,7 +60,7 @@ pub struct Agent {
     report: watch::Sender<Report>,
     turned: watch::Sender<Instant>,
     began: Instant,
-    wakes: Wakes,
+    dir_watcher: DirWatcher,
     pod: Option<(String, PodWatch)>,
     health: Option<(String, Health)>,
     /// Whether a commit that is not proven may be in place
@@ -127,7 +127,7 @@ impl Agent {
         report: watch::Sender<Report>,
         turned: watch::Sender<Instant>,
     ) -> Self {
-        let Outside { client, wakes, fs, scheduler } = outside;
+        let Outside { client, dir_watcher, fs, scheduler } = outside;
         Self {
             settings,
             options,
@@ -138,7 +138,7 @@ impl Agent {
             report,
             turned,
             began: Instant::now(),
-            wakes,
+            dir_watcher,
             pod: None,
             health: None,
             is_pending: true,
@@ -176,8 +176,8 @@ impl Agent {
                 tokio::select! {
                     biased;
                     () = &mut shutdown => return self.leave(),
-                    paths = self.wakes.next() => if self.is_news(&paths) {
-                        self.wakes.quiet().await;
+                    paths = self.dir_watcher.next() => if self.is_news(&paths) {
+                        self.dir_watcher.quiet().await;
                         break;
                     },
                     () = pod_changed(&mut self.pod) => {

@@ -64,7 +64,7 @@ fn the_middle_is_pure() {
             "cluster.rs",
             "fleet/ask.rs",
             "fleet/wait.rs",
-            "wake.rs",
+            "dir_watcher.rs",
             "agent",
             "reconcile.rs",
             "cli/",

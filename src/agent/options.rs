@@ -6,9 +6,9 @@ use std::time::Duration;
 use kube::Client;
 
 use crate::apply::{HostFs, RealFs};
+use crate::dir_watcher::DirWatcher;
 use crate::stamp::Stamp;
 use crate::verify::{Health, Limits};
-use crate::wake::Wakes;
 
 /// Whose word is proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct Outside {
     /// The API; none to run without any
     pub client: Option<Client>,
     /// What tells of changed files
-    pub wakes: Wakes,
+    pub dir_watcher: DirWatcher,
     /// The way to the host's files
     pub fs: Arc<dyn HostFs + Send + Sync>,
     /// The scheduler's own endpoint at an address
@@ -62,13 +62,18 @@ pub struct Outside {
 impl Outside {
     /// The real world, with this way to the API.
     pub fn real(client: Option<Client>) -> Self {
-        Self { client, wakes: Wakes::default(), fs: Arc::new(RealFs), scheduler: SchedulerAt(Arc::new(Health::at)) }
+        Self {
+            client,
+            dir_watcher: DirWatcher::default(),
+            fs: Arc::new(RealFs),
+            scheduler: SchedulerAt(Arc::new(Health::at)),
+        }
     }
 }
 
 impl std::fmt::Debug for Outside {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outside").field("wakes", &self.wakes).finish_non_exhaustive()
+        f.debug_struct("Outside").field("dir_watcher", &self.dir_watcher).finish_non_exhaustive()
     }
 }
 

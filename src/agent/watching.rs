@@ -1,14 +1,14 @@
-//! What wakes the agent: directories that are watched, and fingerprint of files for the slow timer.
+//! What dir_watcher the agent: directories that are watched, and fingerprint of files for the slow timer.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{Agent, Seen};
+use crate::dir_watcher::is_ignorable;
 use crate::journal::{LOCK_FILE, STATE_FILE};
 use crate::observe::{self, Fingerprint};
 use crate::phase::Phase;
 use crate::revision::Digest;
-use crate::wake::is_of_no_account;
 
 /// Files whose content the agent knows, by their place in its own tree: its own writes are no news.
 pub(super) type KnownFiles = Vec<(PathBuf, Digest)>;
@@ -22,7 +22,7 @@ impl Agent {
         let journal = seen.snapshot.state.digest.map(|digest| (state_file.as_str(), digest));
         let known = target.into_iter().chain(journal);
         self.known_files = known.filter_map(|(path, digest)| Some((self.on_host(path)?, digest))).collect();
-        let (is_new, trouble) = self.wakes.keep(&dirs);
+        let (is_new, trouble) = self.dir_watcher.keep(&dirs);
         if let Some(why) = trouble.as_ref().filter(|why| self.unwatched.as_ref() != Some(why)) {
             let every = self.options.resync.as_secs();
             tracing::warn!("cannot watch everything, so the agent looks every {every} s: {why}");
@@ -63,7 +63,7 @@ impl Agent {
             let known = self.known_files.iter().find(|(known, _)| known == path).map(|(_, digest)| *digest);
             known.is_some() && known == observe::own_content(path).ok().map(|bytes| Digest::of_bytes(&bytes))
         };
-        !paths.iter().all(|path| is_of_no_account(path) || self.is_own_lock(path) || is_known(path))
+        !paths.iter().all(|path| is_ignorable(path) || self.is_own_lock(path) || is_known(path))
     }
 
     /// The lock is written by whoever takes it, and that alone changes nothing.

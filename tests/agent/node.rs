@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use schedpatch::agent::{Agent, Options, Outside, Proof, Rollout, SchedulerAt};
 use schedpatch::apply::{HostFs, RealFs};
+use schedpatch::dir_watcher::{DirWatcher, Ringer};
 use schedpatch::edit;
 use schedpatch::finding::Finding;
 use schedpatch::journal::{Initiator, Journal};
@@ -20,7 +21,6 @@ use schedpatch::report::{Report, Reporter};
 use schedpatch::settings::{Settings, Wishes};
 use schedpatch::stamp::Stamp;
 use schedpatch::verify::{Health, Limits};
-use schedpatch::wake::{Ringer, Wakes};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -143,7 +143,7 @@ impl Node {
 
     /// Starts an agent.
     pub fn start(&mut self) {
-        let (wakes, ringer) = Wakes::rung();
+        let (dir_watcher, ringer) = DirWatcher::rung();
         let (report, told) = watch::channel(Report::pending(Stamp::default()));
         let (turned, _) = watch::channel(Instant::now());
         let serves = Arc::clone(&self.kubelet.borrow().serves);
@@ -152,7 +152,7 @@ impl Node {
             Some(Health::by(endpoint(move || serves.load(Ordering::Relaxed)), "/livez"))
         };
         let (client, fs) = (Some(self.api.client()), Arc::clone(&self.fs));
-        let outside = Outside { client, wakes, fs, scheduler: SchedulerAt(Arc::new(scheduler)) };
+        let outside = Outside { client, dir_watcher, fs, scheduler: SchedulerAt(Arc::new(scheduler)) };
         let agent = Agent::new(self.settings.clone(), self.options.clone(), outside, report, turned);
         let (stop, stopped) = oneshot::channel();
         let agent = tokio::task::spawn_local(agent.run(async {

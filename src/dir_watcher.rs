@@ -1,4 +1,4 @@
-//! What wakes the agent besides the cluster: changes in directories. A wake while the agent is busy is kept.
+//! What dir_watcher the agent besides the cluster: changes in directories. A wake while the agent is busy is kept.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ const MAX_QUIETS: usize = 20;
 
 #[derive(Debug, Default)]
 struct Changed {
-    news: Mutex<News>,
-    bell: Notify,
+    news: Mutex<Pending>,
+    notify: Notify,
 }
 
 /// What changed since somebody asked.
 #[derive(Debug, Default)]
-struct News {
+struct Pending {
     /// An empty path stands for "anything may have"
     paths: BTreeSet<PathBuf>,
     /// Whether a file was written in place, so that it may be half a file
@@ -34,22 +34,22 @@ impl Changed {
         let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         news.in_place |= in_place;
         news.paths.extend(paths);
-        self.bell.notify_one();
+        self.notify.notify_one();
     }
 
-    fn take(&self) -> News {
+    fn take(&self) -> Pending {
         std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-struct Ear(Arc<Changed>);
+struct Handler(Arc<Changed>);
 
-impl EventHandler for Ear {
+impl EventHandler for Handler {
     fn handle_event(&mut self, event: notify::Result<notify::Event>) {
         match event {
             Ok(event) if !event.need_rescan() => {
                 let writes = matches!(event.kind, EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_)));
-                let in_place = writes && !event.paths.iter().all(|path| is_of_no_account(path));
+                let in_place = writes && !event.paths.iter().all(|path| is_ignorable(path));
                 self.0.ring(event.paths, in_place);
             }
             _ => self.0.ring(vec![PathBuf::new()], false),
@@ -88,7 +88,7 @@ impl Ringer {
 
 /// Directories that are watched.
 #[derive(Debug, Default)]
-pub struct Wakes {
+pub struct DirWatcher {
     changed: Arc<Changed>,
     watcher: Eye,
     watched: BTreeSet<PathBuf>,
@@ -98,8 +98,8 @@ pub struct Wakes {
     in_place: bool,
 }
 
-impl Wakes {
-    /// Wakes that a [`Ringer`] rings.
+impl DirWatcher {
+    /// DirWatcher that a [`Ringer`] rings.
     pub fn rung() -> (Self, Ringer) {
         let (changed, watched) = <(Arc<Changed>, Arc<Mutex<BTreeSet<PathBuf>>>)>::default();
         let ringer = Ringer { changed: Arc::clone(&changed), watched: Arc::clone(&watched) };
@@ -128,7 +128,7 @@ impl Wakes {
         }
         // access is not asked for: the kubelet opens every file here every 20 seconds
         let config = Config::default().with_event_kinds(EventKindMask::CORE);
-        let watcher = RecommendedWatcher::new(Ear(Arc::clone(&self.changed)), config);
+        let watcher = RecommendedWatcher::new(Handler(Arc::clone(&self.changed)), config);
         let mut watcher = match watcher {
             Ok(watcher) => watcher,
             Err(error) => return (false, Some(error.to_string())),
@@ -147,7 +147,7 @@ impl Wakes {
             if !paths.is_empty() {
                 return paths;
             }
-            self.changed.bell.notified().await;
+            self.changed.notify.notified().await;
         }
     }
 
@@ -163,7 +163,7 @@ impl Wakes {
     }
 
     fn take(&mut self) -> BTreeSet<PathBuf> {
-        let News { paths, in_place } = self.changed.take();
+        let Pending { paths, in_place } = self.changed.take();
         // a directory that is gone is watched again once it is back
         self.watched.retain(|dir| !paths.contains(dir));
         self.in_place |= in_place;
@@ -185,7 +185,7 @@ fn watch(watcher: &mut RecommendedWatcher, dirs: &BTreeSet<PathBuf>) -> (BTreeSe
 
 /// Whether a change says nothing: to an unfinished file of ours, or to what the kubelet prepares beside `..data` before it
 /// swaps a ConfigMap and removes afterwards. Who looked at that would be busy when the swap comes.
-pub fn is_of_no_account(path: &Path) -> bool {
+pub fn is_ignorable(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     crate::journal::is_unfinished(name) || name.starts_with("..") && name != "..data"
 }
@@ -196,13 +196,13 @@ mod tests {
 
     #[test]
     fn only_the_swap_of_a_config_map_counts() {
-        let of_no_account = |name: &str| is_of_no_account(&Path::new("/etc/schedpatch/source").join(name));
+        let of_no_account = |name: &str| is_ignorable(&Path::new("/etc/schedpatch/source").join(name));
         assert!(of_no_account("..2026_11_17_05_40_35.123456789") && of_no_account("..data_tmp"));
         assert!(of_no_account(".kube-scheduler.yaml.schedpatch"));
         for news in ["..data", "config.yaml", ".kube-scheduler.yaml.swp"] {
             assert!(!of_no_account(news), "{news}");
         }
-        assert!(!is_of_no_account(Path::new("")), "anything may have changed");
-        assert!(!is_of_no_account(Path::new("/etc/schedpatch/source")), "the directory itself");
+        assert!(!is_ignorable(Path::new("")), "anything may have changed");
+        assert!(!is_ignorable(Path::new("/etc/schedpatch/source")), "the directory itself");
     }
 }
