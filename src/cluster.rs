@@ -25,7 +25,7 @@ pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result
     let wrong = |error: &(dyn std::error::Error + 'static)| {
         let way_out = "give --kubeconfig FILE, or run in a pod with a service account; without any API: --standalone";
         // the outermost error names the file that was tried, the innermost what is wrong with it
-        let (outer, inner) = (error.to_string().replace('\n', " "), told(error));
+        let (outer, inner) = (error.to_string().replace('\n', " "), root_cause(error));
         let why = if outer.contains(&inner) { outer } else { format!("{outer}: {inner}") };
         let finding = Finding::error("api-config", format!("do not know how to reach the API: {why}"), way_out);
         kubeconfig.iter().fold(finding, |finding, file| finding.in_file(file.display().to_string()))
@@ -47,13 +47,13 @@ pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result
 pub(crate) async fn answer<T>(asked: impl Future<Output = Result<T, kube::Error>>) -> Result<T, String> {
     match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(told(&error)),
+        Ok(Err(error)) => Err(root_cause(&error)),
         Err(_) => Err(format!("no answer in {} s", ANSWER_TIMEOUT.as_secs())),
     }
 }
 
 /// An error in one line: the API server's own words where there are some, else what went wrong at the bottom.
-pub(crate) fn told(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut deepest = error;
     loop {
         if let Some(kube::Error::Api(status)) = deepest.downcast_ref() {

@@ -13,7 +13,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use schedpatch::finding::Finding;
-use schedpatch::fleet::{Answers, judge, show};
+use schedpatch::fleet::{ClusterObjects, judge, show};
 use schedpatch::observe;
 use schedpatch::plan::{self, Direction};
 use serde::de::DeserializeOwned;
@@ -29,11 +29,11 @@ fn cluster() -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-fn answers(cluster: &Value) -> Answers {
+fn answers(cluster: &Value) -> ClusterObjects {
     fn read<T: DeserializeOwned>(value: &Value) -> T {
         T::deserialize(value).expect("an object of the API")
     }
-    Answers {
+    ClusterObjects {
         nodes: read(&cluster["nodes"]),
         set: read(&cluster["set"]),
         agents: read(&cluster["agents"]),
@@ -290,7 +290,7 @@ fn who_leads_is_told_and_nothing_depends_on_it() {
     }
     cluster["lease"] = Value::Null;
     assert_eq!(leaders(&cluster), (Value::Null, Value::Null));
-    let refused = Answers { lease: Err(Finding::warning("api-forbidden", "no", "ask")), ..answers(&cluster) };
+    let refused = ClusterObjects { lease: Err(Finding::warning("api-forbidden", "no", "ask")), ..answers(&cluster) };
     let fleet = judge(&refused);
     assert!(fleet.proven && fleet.findings.len() == 1);
 }

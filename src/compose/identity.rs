@@ -21,7 +21,7 @@ enum Kind {
 }
 
 /// A flag, its field in the configuration, and what the scheduler does without it.
-struct Carried {
+struct FlagMapping {
     flag: &'static str,
     section: Option<&'static str>,
     field: &'static str,
@@ -35,8 +35,8 @@ const fn carried(
     field: &'static str,
     kind: Kind,
     default: &'static str,
-) -> Carried {
-    Carried { flag, section, field, kind, default }
+) -> FlagMapping {
+    FlagMapping { flag, section, field, kind, default }
 }
 
 const CLIENT: Option<&str> = Some("clientConnection");
@@ -49,7 +49,7 @@ const LOCK_NAMESPACE: &str = "lock-object-namespace";
 
 /// Every flag whose value moves into the file. The flags stay: some releases and all scanners read them. Of two flags
 /// for one field the first counts, as in the scheduler.
-const CARRIED: [Carried; 15] = [
+const CARRIED: [FlagMapping; 15] = [
     carried("kubeconfig", CLIENT, "kubeconfig", Kind::Text, ""),
     carried("kube-api-content-type", CLIENT, "contentType", Kind::Text, "application/vnd.kubernetes.protobuf"),
     carried("kube-api-qps", CLIENT, "qps", Kind::Float, "50"),
@@ -178,7 +178,7 @@ impl Identity {
     }
 }
 
-impl Carried {
+impl FlagMapping {
     fn value(&self, flag: &Flag) -> Result<Value, Finding> {
         let text = match (&flag.value, self.kind) {
             (Some(text), _) => text.as_str(),

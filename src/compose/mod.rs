@@ -102,7 +102,7 @@ pub fn compose(
     let mut base = base.map_err(one)?;
     let identity = Identity::of_target(base.as_mut(), &pod.flags, &wishes.args).map_err(one)?;
 
-    let judge = lint::Judge { version: target.version, pod, wishes, beside: &others };
+    let judge = lint::LintContext { version: target.version, pod, wishes, beside: &others };
     let mut findings = lint::everything(base.as_ref(), &configs, judge);
     let kubeconfig = identity.kubeconfig().and_then(|(path, from)| lint::kubeconfig(path, from, base.as_ref(), judge));
     findings.extend(kubeconfig);
@@ -111,7 +111,7 @@ pub fn compose(
         findings.extend(identity.overrule(config));
     }
     for config in base.iter_mut().chain(&mut configs).filter(|config| config.version != version) {
-        config.lift();
+        config.upgrade();
     }
     let mut merged = merge(base.as_mut(), &mut configs, target.version);
     findings.append(&mut merged.findings);

@@ -35,7 +35,7 @@ impl Config {
     }
 
     /// Leaves out what a newer version does not know any more and what never had an effect there.
-    pub fn lift(&mut self) {
+    pub fn upgrade(&mut self) {
         for gone in ["healthzBindAddress", "metricsBindAddress"] {
             self.content.shift_remove(gone);
         }

@@ -11,9 +11,9 @@ use kube::api::ListParams;
 use kube::config::Kubeconfig;
 use kube::{Api, Client};
 
-use super::judge::Answers;
+use super::judge::ClusterObjects;
 use super::wanted;
-use crate::cluster::{self, ANSWER_TIMEOUT, CONTROL_PLANE_LABELS, told};
+use crate::cluster::{self, ANSWER_TIMEOUT, CONTROL_PLANE_LABELS, root_cause};
 use crate::finding::{Finding, Level};
 
 /// Agents and their DaemonSet are found by these, whatever they are called.
@@ -46,7 +46,7 @@ pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result
 }
 
 /// Asks for everything once.
-pub async fn ask(client: &Client, namespace: Option<&str>) -> Result<Answers, Finding> {
+pub async fn ask(client: &Client, namespace: Option<&str>) -> Result<ClusterObjects, Finding> {
     let sets: Api<DaemonSet> = match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
@@ -77,7 +77,7 @@ pub async fn ask(client: &Client, namespace: Option<&str>) -> Result<Answers, Fi
             }
         }
     }
-    Ok(Answers { nodes, set, agents, schedulers, config_maps, lease })
+    Ok(ClusterObjects { nodes, set, agents, schedulers, config_maps, lease })
 }
 
 /// The control-plane nodes: what we need stands in their metadata.
@@ -158,10 +158,10 @@ async fn answer<T>(right: String, asked: impl Future<Output = Result<T, kube::Er
             }
         }),
         Ok(Err(kube::Error::Auth(error))) => {
-            let message = format!("the kubeconfig's way to log in failed: {}", told(&error));
+            let message = format!("the kubeconfig's way to log in failed: {}", root_cause(&error));
             Err(Finding::error("api-unauthorized", message, "log in again, or give another --context"))
         }
-        Ok(Err(error)) => Err(away(told(&error))),
+        Ok(Err(error)) => Err(away(root_cause(&error))),
         Err(_) => Err(away(format!("nothing came in {} s", ANSWER_TIMEOUT.as_secs()))),
     }
 }

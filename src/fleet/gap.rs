@@ -1,13 +1,13 @@
 //! What lacks for a proof, on one node. Pure.
 
-use super::{Gap, NodeRow, Said, SchedulerPod};
+use super::{Missing, NodeAnnotations, NodeRow, SchedulerPod};
 
 /// Phases out of which only a person leads.
 const FINAL_PHASES: [&str; 4] = ["Blocked", "RolledBack", "Degraded", "Restored"];
 
 /// The first thing that lacks for a proof.
-pub(super) fn gap(row: &NodeRow, wanted: Option<&str>) -> Option<Gap> {
-    let lacks = |reason: &str, message: String| Some(Gap { reason: reason.to_owned(), message, r#final: false });
+pub(super) fn gap(row: &NodeRow, wanted: Option<&str>) -> Option<Missing> {
+    let lacks = |reason: &str, message: String| Some(Missing { reason: reason.to_owned(), message, r#final: false });
     let NodeRow { control_plane, said, agent, scheduler, .. } = row;
     if !control_plane {
         return lacks(
@@ -41,13 +41,13 @@ pub(super) fn gap(row: &NodeRow, wanted: Option<&str>) -> Option<Gap> {
         let reason = said.reason.clone().unwrap_or_else(|| phase.clone());
         let message = format!("{phase}: {}", said.message.as_deref().unwrap_or("no message"));
         let r#final = FINAL_PHASES.contains(&phase.as_str()) || reason == "NoSource";
-        return Some(Gap { reason, message, r#final });
+        return Some(Missing { reason, message, r#final });
     }
     if said.verified_digest.as_deref() != Some(wanted) {
         return lacks("NotVerified", "what was proven last is not what is wanted now".to_owned());
     }
     running_gap(said, scheduler.as_ref())
-        .map(|(reason, message)| Gap { reason: reason.to_owned(), message, r#final: false })
+        .map(|(reason, message)| Missing { reason: reason.to_owned(), message, r#final: false })
         .or_else(|| {
             if agent.ready {
                 None
@@ -58,7 +58,7 @@ pub(super) fn gap(row: &NodeRow, wanted: Option<&str>) -> Option<Gap> {
 }
 
 /// What the running scheduler lacks, whatever its agent says.
-fn running_gap(said: &Said, scheduler: Option<&SchedulerPod>) -> Option<(&'static str, String)> {
+fn running_gap(said: &NodeAnnotations, scheduler: Option<&SchedulerPod>) -> Option<(&'static str, String)> {
     let Some(running) = scheduler else {
         return Some(("NoScheduler", "no mirror pod of a scheduler is here".to_owned()));
     };

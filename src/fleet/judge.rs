@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::gap::gap;
 use super::step::ContainerState;
-use super::{AgentPod, Counts, FORMAT_VERSION, Fleet, NodeRow, Said, SchedulerPod, Wanted, wanted};
+use super::{AgentPod, Counts, FORMAT_VERSION, Fleet, NodeAnnotations, NodeRow, SchedulerPod, Wanted, wanted};
 use crate::edit;
 use crate::finding::Finding;
 
@@ -19,7 +19,7 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// What the API said.
 #[derive(Clone, Debug)]
-pub struct Answers {
+pub struct ClusterObjects {
     /// The control-plane nodes
     pub nodes: Vec<ObjectMeta>,
     /// The agents' DaemonSet
@@ -35,8 +35,8 @@ pub struct Answers {
 }
 
 /// Judges.
-pub fn judge(answers: &Answers) -> Fleet {
-    let Answers { nodes, set, agents, schedulers, config_maps, lease } = answers;
+pub fn judge(answers: &ClusterObjects) -> Fleet {
+    let ClusterObjects { nodes, set, agents, schedulers, config_maps, lease } = answers;
     let mut findings = Vec::new();
     let wanted = match set.as_ref().map(|set| what_is_wanted(set, config_maps)) {
         None => {
@@ -122,9 +122,9 @@ fn annotation<'m>(metadata: &'m ObjectMeta, key: &str) -> Option<&'m String> {
     metadata.annotations.as_ref()?.get(key)
 }
 
-fn said(node: &ObjectMeta) -> Said {
+fn said(node: &ObjectMeta) -> NodeAnnotations {
     let said = |key: &str| annotation(node, &format!("schedpatch.io/{key}")).cloned();
-    Said {
+    NodeAnnotations {
         phase: said("phase"),
         reason: said("reason"),
         message: said("message"),

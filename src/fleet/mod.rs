@@ -14,7 +14,7 @@ mod wanted;
 use serde::Serialize;
 
 pub use ask::{ask, connect};
-pub use judge::{Answers, judge};
+pub use judge::{ClusterObjects, judge};
 pub use show::show;
 pub use wait::wait;
 
@@ -70,10 +70,10 @@ struct NodeRow {
     control_plane: bool,
     proven: bool,
     /// Why it is not proven
-    gap: Option<Gap>,
+    gap: Option<Missing>,
     /// What the agent said last
     #[serde(flatten)]
-    said: Said,
+    said: NodeAnnotations,
     agent: Option<AgentPod>,
     scheduler: Option<SchedulerPod>,
     /// None where the Lease does not tell
@@ -83,7 +83,7 @@ struct NodeRow {
 /// The node's annotations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Said {
+struct NodeAnnotations {
     phase: Option<String>,
     reason: Option<String>,
     message: Option<String>,
@@ -103,7 +103,7 @@ struct Said {
 /// What lacks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Gap {
+struct Missing {
     /// In CamelCase, for machines
     reason: String,
     /// In words
@@ -162,7 +162,7 @@ impl Fleet {
     }
 
     /// Nodes for which waiting does not help: name, agent, and why.
-    fn final_gaps(&self) -> impl Iterator<Item = (&str, Option<&str>, &Gap)> {
+    fn final_gaps(&self) -> impl Iterator<Item = (&str, Option<&str>, &Missing)> {
         self.nodes.iter().filter_map(|node| {
             let gap = node.gap.as_ref().filter(|gap| gap.r#final)?;
             Some((node.name.as_str(), node.agent.as_ref().map(|agent| agent.pod.as_str()), gap))

@@ -105,10 +105,10 @@ fn late(limit: Duration) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::{AgentPod, Gap, NodeRow};
+    use crate::fleet::{AgentPod, Missing, NodeRow};
 
     fn fleet(agent: &str, reason: &str, r#final: bool) -> Fleet {
-        let gap = Gap { reason: reason.to_owned(), message: String::new(), r#final };
+        let gap = Missing { reason: reason.to_owned(), message: String::new(), r#final };
         let agent = AgentPod { pod: agent.to_owned(), current: true, stopped: None, ready: false };
         let node = NodeRow { name: "cp1".to_owned(), gap: Some(gap), agent: Some(agent), ..NodeRow::default() };
         let finding = Finding::info("no-agents", "", "");

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::api::Pod;
-use crate::cluster::{ANSWER_TIMEOUT, answer, told};
+use crate::cluster::{ANSWER_TIMEOUT, answer, root_cause};
 
 /// What is known of the pod.
 #[derive(Clone, Debug)]
@@ -158,7 +158,7 @@ async fn follow(pods: Api<Pod>, name: String, sender: Arc<watch::Sender<Latest>>
             }
             Ok(Event::Apply(pod)) => tell(&sender, PodAnswer::Pod(Box::new(pod))),
             Ok(Event::Delete(_)) => tell(&sender, PodAnswer::Absent),
-            Err(error) => tell(&sender, PodAnswer::Away(told(&error))),
+            Err(error) => tell(&sender, PodAnswer::Away(root_cause(&error))),
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_yaml::Value;
 
 use super::capped::Capped;
 use super::decode::{seconds, whole};
-use super::{Judge, LintRule, has_parent, key};
+use super::{LintContext, LintRule, has_parent, key};
 use crate::compose::read::Config;
 use crate::compose::url;
 use crate::edit::Place;
@@ -84,13 +84,13 @@ impl Extender<'_> {
 }
 
 /// What one file shows.
-pub(super) fn check(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
+pub(super) fn check(config: &Config, judge: LintContext<'_>) -> Vec<Finding> {
     let mut findings = Capped::default();
     findings.extend(extenders(config).flat_map(|extender| check_one(&extender, judge)));
     findings.into_vec()
 }
 
-fn check_one(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
+fn check_one(extender: &Extender<'_>, judge: LintContext<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let weight = extender.value.get("weight").and_then(whole).unwrap_or(0);
     if !extender.text("prioritizeVerb").is_empty() && weight <= 0 {
@@ -141,7 +141,7 @@ fn check_one(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
 }
 
 /// Whether the scheduler can read the files that it needs to speak TLS.
-fn check_files(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
+fn check_files(extender: &Extender<'_>, judge: LintContext<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let tls = |name: &str| extender.tls.and_then(|tls| tls.get(name)).and_then(Value::as_str);
     for name in ["certFile", "keyFile", "caFile"] {
@@ -174,7 +174,7 @@ fn contains(content: &[u8], part: &[u8]) -> bool {
 }
 
 /// What the extender's address and patience show.
-fn check_address(extender: &Extender<'_>, judge: Judge<'_>) -> Vec<Finding> {
+fn check_address(extender: &Extender<'_>, judge: LintContext<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if seconds(extender.text("httpTimeout")).is_some_and(|seconds| seconds > SLOW_SECONDS) {
         let message = format!("it may keep every pod waiting for {}", extender.text("httpTimeout"));

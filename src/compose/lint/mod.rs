@@ -96,7 +96,7 @@ const UPSTREAM_IMAGES: [&str; 2] = ["registry.k8s.io/kube-scheduler", "k8s.gcr.i
 
 /// What of the scheduler a file is judged against.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Judge<'a> {
+pub(crate) struct LintContext<'a> {
     pub version: Version,
     pub pod: &'a SchedulerPod,
     /// What flags wish of it
@@ -105,7 +105,7 @@ pub(crate) struct Judge<'a> {
     pub beside: &'a Others,
 }
 
-impl Judge<'_> {
+impl LintContext<'_> {
     /// The DNS policy that the scheduler's pod will have.
     fn dns_policy(&self) -> Option<&str> {
         self.wishes.dns_policy.as_deref().or(self.pod.dns_policy.as_deref())
@@ -139,7 +139,7 @@ impl Judge<'_> {
 }
 
 /// All that the sources show, and the target's own configuration as far as it matters.
-pub(crate) fn everything(base: Option<&Config>, sources: &[Config], judge: Judge<'_>) -> Vec<Finding> {
+pub(crate) fn everything(base: Option<&Config>, sources: &[Config], judge: LintContext<'_>) -> Vec<Finding> {
     let mut findings: Vec<_> = sources.iter().flat_map(|config| one_file(config, judge)).collect();
     // its own scheduler runs with the base; another one may not
     if judge.wishes.image.is_some() {
@@ -153,7 +153,7 @@ pub(crate) fn everything(base: Option<&Config>, sources: &[Config], judge: Judge
 }
 
 /// All that one file shows.
-fn one_file(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
+fn one_file(config: &Config, judge: LintContext<'_>) -> Vec<Finding> {
     let mut findings = decode::check(config, judge.version);
     // what is of the wrong type cannot be judged further
     if findings.iter().all(|finding| finding.rule != LintRule::WrongType.name()) {
@@ -166,7 +166,7 @@ fn one_file(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
 
 /// What would keep another scheduler from starting with the configuration that the target has. What it means for
 /// scheduling is the target's own will.
-fn starts_with(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
+fn starts_with(config: &Config, judge: LintContext<'_>) -> Vec<Finding> {
     let mut findings = decode::check(config, judge.version);
     findings.extend(values::check(config, judge));
     findings.extend(profile::check(config, judge));
@@ -178,7 +178,7 @@ pub(crate) use plugins::is_upstream;
 pub(crate) use profile::check_merged as merged_profiles;
 
 /// Whether the scheduler can read its credentials. `from` is the flag or file that names them.
-pub(crate) fn kubeconfig(path: &str, from: &str, base: Option<&Config>, judge: Judge<'_>) -> Option<Finding> {
+pub(crate) fn kubeconfig(path: &str, from: &str, base: Option<&Config>, judge: LintContext<'_>) -> Option<Finding> {
     let (message, rule) = if has_parent(path) {
         (format!("the path of the scheduler's kubeconfig {path} holds .."), LintRule::ParentPath)
     } else if !judge.sees(path) {

@@ -7,7 +7,7 @@ use serde_yaml::{Mapping, Value};
 use super::capped::Capped;
 use super::decode::whole;
 use super::values::is_percentage;
-use super::{Judge, LintRule, key, plugins};
+use super::{LintContext, LintRule, key, plugins};
 use crate::compose::read::Config;
 use crate::edit::Place;
 use crate::finding::{Finding, Level};
@@ -20,7 +20,7 @@ struct Profile<'a> {
 }
 
 /// What one file shows.
-pub(super) fn check(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
+pub(super) fn check(config: &Config, judge: LintContext<'_>) -> Vec<Finding> {
     let Some(profiles) = config.content.get("profiles").and_then(Value::as_sequence) else { return Vec::new() };
     let mut findings = Capped::default();
     let mut names = BTreeSet::new();
@@ -55,7 +55,7 @@ impl Profile<'_> {
         rule.at(self.config, &place, message)
     }
 
-    fn check_plugins(&self, judge: Judge<'_>) -> Vec<Finding> {
+    fn check_plugins(&self, judge: LintContext<'_>) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (point, set) in self.value.get("plugins").and_then(Value::as_mapping).into_iter().flatten() {
             let point = point.as_str().unwrap_or_default();
@@ -92,7 +92,7 @@ impl Profile<'_> {
         findings
     }
 
-    fn check_plugin_config(&self, judge: Judge<'_>) -> Vec<Finding> {
+    fn check_plugin_config(&self, judge: LintContext<'_>) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut seen = BTreeSet::new();
         for (index, item) in list(self.value, "pluginConfig").iter().enumerate() {
@@ -126,7 +126,7 @@ impl Profile<'_> {
 }
 
 /// A finding about a plugin; only a note where another image was asked for and the plugin is none of Kubernetes.
-fn expected(finding: Finding, name: &str, judge: Judge<'_>) -> Finding {
+fn expected(finding: Finding, name: &str, judge: LintContext<'_>) -> Finding {
     match judge.foreign_image().filter(|_| !plugins::is_upstream(name)) {
         None => finding,
         Some(image) => {
@@ -138,7 +138,7 @@ fn expected(finding: Finding, name: &str, judge: Judge<'_>) -> Finding {
 }
 
 /// Arguments in the sources for plugins that neither this release has nor any profile enables.
-pub(super) fn check_unused(sources: &[Config], all: &[&Config], judge: Judge<'_>) -> Vec<Finding> {
+pub(super) fn check_unused(sources: &[Config], all: &[&Config], judge: LintContext<'_>) -> Vec<Finding> {
     let enabled: BTreeSet<&str> = all.iter().flat_map(|config| profiles(config)).flat_map(enabled_anywhere).collect();
     let does_something = |config: &Config, name: &str| {
         name.is_empty()

@@ -3,7 +3,7 @@
 use serde_yaml::Value;
 
 use super::decode::whole;
-use super::{Judge, LintRule, key};
+use super::{LintContext, LintRule, key};
 use crate::compose::read::Config;
 use crate::finding::Finding;
 
@@ -12,7 +12,7 @@ const INITIAL_BACKOFF: i64 = 1;
 const MAX_BACKOFF: i64 = 10;
 
 /// What one file shows.
-pub(super) fn check(config: &Config, judge: Judge<'_>) -> Vec<Finding> {
+pub(super) fn check(config: &Config, judge: LintContext<'_>) -> Vec<Finding> {
     let number = |name: &str| config.content.get(name).and_then(whole);
     let text = |name: &str| config.content.get(name).and_then(Value::as_str).unwrap_or_default();
     let mut findings = Vec::new();
