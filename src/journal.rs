@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::revision::{Digest, REVISION_DIGITS};
-use crate::stamp::Stamp;
+use crate::timestamp::Timestamp;
 
 /// Raised when a field changes its meaning or goes.
 const FORMAT_VERSION: u32 = 1;
@@ -111,7 +111,7 @@ pub struct Commit {
     /// Digests of the revision's files, by their path on the host
     pub files: BTreeMap<String, Digest>,
     /// When it was committed
-    pub since: Stamp,
+    pub since: Timestamp,
 }
 
 /// A commit that was begun.
@@ -127,7 +127,7 @@ pub struct InFlight {
     /// The target without ours, kept in `texts/`; none for taking ours out
     pub original: Option<Digest>,
     /// When it was begun
-    pub since: Stamp,
+    pub since: Timestamp,
 }
 
 /// Why a revision is not tried again.
@@ -137,7 +137,7 @@ pub struct Bad {
     /// In words
     pub reason: String,
     /// When it failed
-    pub since: Stamp,
+    pub since: Timestamp,
     /// The target without our edit that it failed with, where the revision had run with another one before: the mark holds
     /// only for this original
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -176,7 +176,7 @@ pub struct Hold {
     /// What was asked for
     pub by: String,
     /// When
-    pub since: Stamp,
+    pub since: Timestamp,
 }
 
 impl Default for Journal {

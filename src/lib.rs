@@ -30,6 +30,6 @@ pub mod reconcile;
 pub mod report;
 pub mod revision;
 pub mod settings;
-pub mod stamp;
 pub mod status;
+pub mod timestamp;
 pub mod verify;

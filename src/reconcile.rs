@@ -12,7 +12,7 @@ use crate::observe::{self, Scope, Snapshot};
 use crate::plan::{self, Direction, Plan};
 use crate::revision::Digest;
 use crate::settings::Settings;
-use crate::stamp::Stamp;
+use crate::timestamp::Timestamp;
 
 /// Somebody who writes in place needs a moment to finish.
 pub(crate) const QUIET: Duration = Duration::from_millis(100);
@@ -72,7 +72,7 @@ pub struct Env<'a> {
     /// The way to the host's files
     pub fs: &'a dyn HostFs,
     /// The time of the day
-    pub clock: &'a dyn Fn() -> Stamp,
+    pub clock: &'a dyn Fn() -> Timestamp,
 }
 
 impl fmt::Debug for Env<'_> {
@@ -160,7 +160,7 @@ fn take_lock(
     request: &Request<'_>,
     fs: &dyn HostFs,
     root: &Root,
-    now: Stamp,
+    now: Timestamp,
     told: &mut dyn FnMut(Event<'_>),
 ) -> Result<Lock, Finding> {
     let Request { command, lock_timeout: timeout, .. } = *request;

@@ -8,7 +8,7 @@ use crate::finding::Finding;
 use crate::journal::{Hold, Journal};
 use crate::observe::{Snapshot, State};
 use crate::plan::{Plan, visible};
-use crate::stamp::Stamp;
+use crate::timestamp::Timestamp;
 
 /// Raised when a field changes its meaning or goes.
 const FORMAT_VERSION: u32 = 1;
@@ -42,7 +42,7 @@ struct Applied {
     revision: String,
     generation: u64,
     /// None where the journal does not know of it
-    since: Option<Stamp>,
+    since: Option<Timestamp>,
     verified: bool,
 }
 
@@ -67,7 +67,7 @@ pub enum Drift {
 struct Good {
     revision: String,
     generation: u64,
-    since: Stamp,
+    since: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -75,7 +75,7 @@ struct Good {
 struct BadRevision {
     revision: String,
     reason: String,
-    since: Stamp,
+    since: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -85,7 +85,7 @@ struct Flight {
     kind: &'static str,
     revision: Option<String>,
     generation: Option<u64>,
-    since: Stamp,
+    since: Timestamp,
 }
 
 /// Where an extender is, and whether it takes connections.

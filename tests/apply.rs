@@ -15,7 +15,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use schedpatch::apply::{Claim, Lock, RealFs, Root, Walk};
-use schedpatch::stamp::Stamp;
+use schedpatch::timestamp::Timestamp;
 use support::scenario::copy_tree;
 
 const STATE: &str = "var/lib/schedpatch";
@@ -350,7 +350,7 @@ fn who_waits_is_told_for_whom_and_only_as_long_as_asked() {
     let claim = Claim {
         state_dir: "/var/lib/schedpatch",
         command: "run",
-        now: Stamp::from_unix(1_794_853_868),
+        now: Timestamp::from_unix(1_794_853_868),
         timeout: Duration::ZERO,
     };
     let lock = Lock::take(&RealFs, &root, &claim, &mut |_| {}).expect("nobody else has it");

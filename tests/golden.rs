@@ -20,7 +20,7 @@ use schedpatch::journal::Initiator;
 use schedpatch::plan::{self, Direction, Plan, StepKind};
 use schedpatch::reconcile::{self, Env, Request};
 use schedpatch::settings::Settings;
-use schedpatch::stamp::Stamp;
+use schedpatch::timestamp::Timestamp;
 use schedpatch::{cli, observe};
 use support::faulty_fs::{Fault, FaultyFs};
 
@@ -105,7 +105,7 @@ fn carry_out(copy: &Path, direction: Direction) {
         lock_timeout: Duration::ZERO,
         purge: false,
     };
-    let outcome = reconcile::run(&request, &Env { fs: &fs, clock: &|| Stamp::default() }, &mut |_| {});
+    let outcome = reconcile::run(&request, &Env { fs: &fs, clock: &|| Timestamp::default() }, &mut |_| {});
     let outcome = outcome.unwrap_or_else(|finding| panic!("{}: {finding:?}", copy.display()));
     assert!(outcome.receipt.is_some_and(|receipt| receipt.committed), "{}: {direction:?} commits", copy.display());
 }

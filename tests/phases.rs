@@ -10,7 +10,7 @@ use schedpatch::journal::{Bad, Commit, Hold, Journal};
 use schedpatch::phase::{Action, Change, Decision, Fault, NodeState, Phase, Subject, after_verdict, decide};
 use schedpatch::plan::{Plan, Step, StepKind, TargetNow};
 use schedpatch::revision::Digest;
-use schedpatch::stamp::Stamp;
+use schedpatch::timestamp::Timestamp;
 use schedpatch::verify::{Cause, Failure, Verdict};
 
 const MANIFEST: &str = include_str!("../examples/host/etc/kubernetes/manifests/kube-scheduler.yaml");
@@ -43,7 +43,7 @@ fn with_error(mut plan: Plan, rule: &'static str) -> Plan {
 }
 
 fn bad(revision: &str) -> Journal {
-    let bad = Bad { reason: format!("{revision} fails"), since: Stamp::default(), original: None };
+    let bad = Bad { reason: format!("{revision} fails"), since: Timestamp::default(), original: None };
     Journal { bad: BTreeMap::from([(revision.to_owned(), bad)]), ..Journal::default() }
 }
 
@@ -54,7 +54,7 @@ fn good(revision: &str) -> Journal {
         digest: None,
         text: Digest::of_bytes(b"good"),
         files: BTreeMap::new(),
-        since: Stamp::default(),
+        since: Timestamp::default(),
     };
     Journal { last_good: Some(commit), ..Journal::default() }
 }
@@ -72,7 +72,7 @@ fn phase_of(decide: &Decision) -> Option<(Phase, &str)> {
 
 #[test]
 fn a_hold_comes_before_everything() {
-    let hold = Some(Hold { by: "schedpatch restore".to_owned(), since: Stamp::default() });
+    let hold = Some(Hold { by: "schedpatch restore".to_owned(), since: Timestamp::default() });
     let decide = |plan: &Plan| decide(plan, &Journal { hold: hold.clone(), ..bad("a") }, false);
     for plan in [plan(None, None), with_commit(plan(Some("a"), None)), with_error(plan(None, None), "x")] {
         assert_eq!(phase_of(&decide(&plan)), Some((Phase::Restored, "Held")));

@@ -11,7 +11,7 @@ use schedpatch::apply::RealFs;
 use schedpatch::journal::Initiator;
 use schedpatch::plan::Direction;
 use schedpatch::reconcile::{self, Env, Event, Request};
-use schedpatch::stamp::Stamp;
+use schedpatch::timestamp::Timestamp;
 
 use crate::instructions;
 use crate::support::faulty_fs::{Call, Fault, FaultyFs};
@@ -86,7 +86,7 @@ fn apply(scenario: &Scenario) -> (Duration, Duration) {
         lock_timeout: Duration::ZERO,
         purge: false,
     };
-    let clock = || Stamp::from_unix(SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs());
+    let clock = || Timestamp::from_unix(SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs());
     let begun = Instant::now();
     let mut planned = begun;
     let told = &mut |event: Event<'_>| {

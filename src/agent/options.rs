@@ -7,7 +7,7 @@ use kube::Client;
 
 use crate::apply::{HostFs, RealFs};
 use crate::dir_watcher::DirWatcher;
-use crate::stamp::Stamp;
+use crate::timestamp::Timestamp;
 use crate::verify::{Health, Limits};
 
 /// Whose word is proof.
@@ -44,7 +44,7 @@ pub struct Options {
     /// How long to wait for another writer
     pub lock_timeout: Duration,
     /// The time of the day, only to tell it
-    pub clock: fn() -> Stamp,
+    pub clock: fn() -> Timestamp,
 }
 
 /// The agent's ways to the world outside its files. Tests put their own here.

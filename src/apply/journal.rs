@@ -6,7 +6,7 @@ use crate::journal::{Bad, Commit, Hold, InFlight, Initiator, Journal};
 use crate::observe::State;
 use crate::plan::{Direction, Plan, Step};
 use crate::revision::Digest;
-use crate::stamp::Stamp;
+use crate::timestamp::Timestamp;
 
 /// The journal as it stands, once work in flight is judged and the initiator's word is taken.
 pub(super) fn next_journal(
@@ -14,7 +14,7 @@ pub(super) fn next_journal(
     state: &State,
     direction: Direction,
     initiator: &Initiator,
-    now: Stamp,
+    now: Timestamp,
 ) -> Journal {
     let mut journal = state.journal.clone();
     let Some(target) = &plan.target else { return journal };
@@ -64,7 +64,7 @@ pub(super) fn before_commit(journal: &Journal, state: &State, direction: Directi
 }
 
 /// What others have added to our text since, or a commit that a lost journal knew, is taken for current: our edit stands.
-fn adopt(journal: &mut Journal, plan: &Plan, now: Stamp) {
+fn adopt(journal: &mut Journal, plan: &Plan, now: Timestamp) {
     let Some(target) = &plan.target else { return };
     let (Some(ours), Some(revision), Some(original)) = (target.ours(), &plan.revision, &plan.original) else { return };
     if plan.commit().is_some() || journal.is_current(target.digest) {
@@ -84,12 +84,12 @@ fn adopt(journal: &mut Journal, plan: &Plan, now: Stamp) {
     });
 }
 
-fn hold(journal: &mut Journal, by: &str, since: Stamp) {
+fn hold(journal: &mut Journal, by: &str, since: Timestamp) {
     journal.hold.get_or_insert_with(|| Hold { by: by.to_owned(), since });
 }
 
 /// What is about to happen. Only a patched text has a generation.
-pub(super) fn flight(plan: &Plan, step: &Step, now: Stamp) -> InFlight {
+pub(super) fn flight(plan: &Plan, step: &Step, now: Timestamp) -> InFlight {
     let to = Digest::of_bytes(&step.after);
     let commit = match (&plan.revision, plan.generation) {
         (Some(revision), Some(generation)) => {

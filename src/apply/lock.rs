@@ -11,7 +11,7 @@ use super::error::{ApplyError, while_trying_to};
 use super::host_fs::{HostFs, NewFile};
 use super::replace::write_all;
 use crate::journal::LOCK_FILE;
-use crate::stamp::Stamp;
+use crate::timestamp::Timestamp;
 
 /// The holder's line has a fixed length, so that writing it needs no truncation before.
 const LINE_LENGTH: usize = 159;
@@ -37,7 +37,7 @@ pub struct Claim<'a> {
     /// What is being done, for others who wait
     pub command: &'a str,
     /// Since when
-    pub now: Stamp,
+    pub now: Timestamp,
     /// How long to wait
     pub timeout: Duration,
 }

@@ -29,7 +29,7 @@ use crate::journal::{Initiator, Journal};
 use crate::observe::{Snapshot, State};
 use crate::plan::{Direction, Plan, Step, StepKind};
 use crate::revision::Digest;
-use crate::stamp::Stamp;
+use crate::timestamp::Timestamp;
 use replace::Staged;
 use store::{RevisionDir, Store};
 use target::{Meanwhile, Target};
@@ -43,7 +43,7 @@ pub struct Writer<'a> {
     /// The right to write
     pub lock: &'a Lock,
     /// The time, for the journal
-    pub now: Stamp,
+    pub now: Timestamp,
 }
 
 impl std::fmt::Debug for Writer<'_> {
@@ -85,7 +85,7 @@ pub fn is_settled(plan: &Plan, snapshot: &Snapshot, direction: Direction, initia
 pub fn is_recorded(plan: &Plan, snapshot: &Snapshot, direction: Direction, initiator: &Initiator) -> bool {
     let state = &snapshot.state;
     let has_leftover = plan.target.as_ref().is_some_and(|target| snapshot.facts.has_leftover(&target.path));
-    let journal = journal::next_journal(plan, state, direction, initiator, Stamp::default());
+    let journal = journal::next_journal(plan, state, direction, initiator, Timestamp::default());
     plan.steps.is_empty()
         && state.leftovers.is_empty()
         && state.closed.is_empty()

@@ -9,7 +9,7 @@ use crate::apply::{Done, ForeignWrite, RealFs};
 use crate::finding::{Finding, Level};
 use crate::plan::{self, Colour};
 use crate::reconcile::{self, Env, Event, Outcome, Request};
-use crate::stamp::Stamp;
+use crate::timestamp::Timestamp;
 
 /// Whose last line is printed.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +111,7 @@ fn overwritten(kept: Option<&str>) -> Finding {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the command line is where the clock is read")]
-pub(super) fn now() -> Stamp {
+pub(super) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    Stamp::from_unix(since.map_or(0, |since| since.as_secs()))
+    Timestamp::from_unix(since.map_or(0, |since| since.as_secs()))
 }

@@ -16,7 +16,7 @@ pub use reach::Reach;
 
 use crate::phase::{NodeState, Phase};
 use crate::revision::Digest;
-use crate::stamp::Stamp;
+use crate::timestamp::Timestamp;
 
 /// The reason of an agent that has not looked yet.
 const STARTING: &str = "Starting";
@@ -27,7 +27,7 @@ pub struct Report {
     /// The phase and why
     pub node_state: NodeState,
     /// Since when
-    pub since: Stamp,
+    pub since: Timestamp,
     /// The sources as they were seen last
     pub digest: Option<Digest>,
     /// The sources of what was last proven here and still stands
@@ -89,7 +89,7 @@ pub struct Counts {
 
 impl Report {
     /// Before anything was looked at.
-    pub fn pending(now: Stamp) -> Self {
+    pub fn pending(now: Timestamp) -> Self {
         Self {
             node_state: NodeState::new(Phase::Pending, STARTING, "nothing was looked at yet"),
             since: now,

@@ -170,7 +170,7 @@ mod tests {
 
     use super::*;
     use crate::phase::{NodeState, Phase};
-    use crate::stamp::Stamp;
+    use crate::timestamp::Timestamp;
 
     /// The patches of the node: content type and body.
     type Patches = Arc<Mutex<Vec<(String, serde_json::Value)>>>;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     fn report(phase: Phase, reason: &str, message: &str) -> Report {
-        Report { node_state: NodeState::new(phase, reason, message), ..Report::pending(Stamp::from_unix(0)) }
+        Report { node_state: NodeState::new(phase, reason, message), ..Report::pending(Timestamp::from_unix(0)) }
     }
 
     #[test]
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_loop_that_turns_does_not_hurry_the_next_try_and_news_does() {
-        let first = Report::pending(Stamp::from_unix(0));
+        let first = Report::pending(Timestamp::from_unix(0));
         let refused = annotations(&first, None);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {

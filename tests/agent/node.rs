@@ -19,7 +19,7 @@ use schedpatch::plan::Direction;
 use schedpatch::reconcile::{self, Env, Outcome, Request};
 use schedpatch::report::{Report, Reporter};
 use schedpatch::settings::{Settings, Wishes};
-use schedpatch::stamp::Stamp;
+use schedpatch::timestamp::Timestamp;
 use schedpatch::verify::{Health, Limits};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -40,10 +40,10 @@ pub fn config(extender: &str) -> String {
 }
 
 /// The time of the day, as it is turned.
-fn now() -> Stamp {
+fn now() -> Timestamp {
     static BEGIN: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
     let since = Instant::now().into_std().saturating_duration_since(*BEGIN);
-    Stamp::from_unix(1_794_853_868 + since.as_secs())
+    Timestamp::from_unix(1_794_853_868 + since.as_secs())
 }
 
 /// Runs a story on a runtime whose time is turned.
@@ -113,7 +113,7 @@ impl Node {
             lock_timeout: Duration::from_millis(200),
             clock: now,
         };
-        let (_, report) = watch::channel(Report::pending(Stamp::default()));
+        let (_, report) = watch::channel(Report::pending(Timestamp::default()));
         let mut node = Self {
             dir,
             api,
@@ -144,7 +144,7 @@ impl Node {
     /// Starts an agent.
     pub fn start(&mut self) {
         let (dir_watcher, ringer) = DirWatcher::rung();
-        let (report, told) = watch::channel(Report::pending(Stamp::default()));
+        let (report, told) = watch::channel(Report::pending(Timestamp::default()));
         let (turned, _) = watch::channel(Instant::now());
         let serves = Arc::clone(&self.kubelet.borrow().serves);
         let scheduler = move |_: &str| {

@@ -10,7 +10,7 @@ use schedpatch::phase::Phase;
 use schedpatch::plan::Direction;
 use schedpatch::reconcile::{self, Env, Request};
 use schedpatch::settings::Settings;
-use schedpatch::stamp::Stamp;
+use schedpatch::timestamp::Timestamp;
 
 use crate::node::{MANIFEST, Node, config, story};
 use crate::rename_hook::RenameHook;
@@ -39,7 +39,7 @@ async fn apply_slowly(node: &Node, retry: bool) {
                 let _ = waits.recv_timeout(Duration::from_secs(10));
             },
         );
-        let env = Env { fs: &fs, clock: &|| Stamp::from_unix(1) };
+        let env = Env { fs: &fs, clock: &|| Timestamp::from_unix(1) };
         reconcile::run(&request, &env, &mut |_| {}).map(drop)
     });
     was_renamed.recv_timeout(Duration::from_secs(10)).expect("it renames");
@@ -130,7 +130,7 @@ fn two_agents_with_different_wishes_stop_fighting_and_say_who_the_other_is() {
                 lock_timeout: Duration::from_secs(5),
                 purge: false,
             };
-            let env = Env { fs: &RealFs, clock: &|| Stamp::from_unix(1) };
+            let env = Env { fs: &RealFs, clock: &|| Timestamp::from_unix(1) };
             reconcile::run(&request, &env, &mut |_| {}).expect("it writes");
             node.ring(&node.manifest_path());
             node.ring(&node.on_host("/var/lib/schedpatch/state.json"));

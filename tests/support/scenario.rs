@@ -10,7 +10,7 @@ use schedpatch::journal::Initiator;
 use schedpatch::plan::Direction;
 use schedpatch::reconcile::{self, Env, Outcome, Request};
 use schedpatch::settings::{Settings, Wishes};
-use schedpatch::stamp::Stamp;
+use schedpatch::timestamp::Timestamp;
 
 use super::faulty_fs::{Call, Fault, FaultyFs};
 use super::law5::{Expectation, Kind, Places};
@@ -278,7 +278,7 @@ fn run(root: &Path, sources: &Path, operation: Operation, command: &str, fs: &Fa
         lock_timeout,
         purge,
     };
-    let env = Env { fs, clock: &|| Stamp::from_unix(1_800_000_000) };
+    let env = Env { fs, clock: &|| Timestamp::from_unix(1_800_000_000) };
     let told = |finding: Finding| format!("{}: {}", finding.rule, finding.message);
     if matches!(operation, Operation::Prove(_)) {
         let text = reconcile::look(&request).map_err(told)?.1.target.ok_or("no target")?.digest;

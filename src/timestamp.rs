@@ -15,9 +15,9 @@ const DAYS_PER_ERA: u64 = 146_097;
 /// Seconds since 1970 in UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct Stamp(u64);
+pub struct Timestamp(u64);
 
-impl Stamp {
+impl Timestamp {
     /// From seconds since 1970.
     pub fn from_unix(seconds: u64) -> Self {
         Self(seconds)
@@ -29,7 +29,7 @@ impl Stamp {
     }
 }
 
-impl fmt::Display for Stamp {
+impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // years begin in March here, so that the leap day is the last
         let days = self.0 / SECONDS_PER_DAY + DAYS_BEFORE_EPOCH;
@@ -45,13 +45,13 @@ impl fmt::Display for Stamp {
     }
 }
 
-impl From<Stamp> for String {
-    fn from(stamp: Stamp) -> Self {
+impl From<Timestamp> for String {
+    fn from(stamp: Timestamp) -> Self {
         stamp.to_string()
     }
 }
 
-impl TryFrom<String> for Stamp {
+impl TryFrom<String> for Timestamp {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
@@ -75,22 +75,22 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         for seconds in [0, 951_782_399, 951_782_400, 951_868_800, 1_794_853_868, 4_107_542_399, 253_402_300_799] {
-            let stamp = Stamp::from_unix(seconds);
-            assert_eq!(Stamp::try_from(stamp.to_string()), Ok(stamp), "{stamp}");
+            let stamp = Timestamp::from_unix(seconds);
+            assert_eq!(Timestamp::try_from(stamp.to_string()), Ok(stamp), "{stamp}");
         }
     }
 
     #[test]
     fn known_moments_are_told_right() {
-        assert_eq!(Stamp::from_unix(0).to_string(), "1970-01-01T00:00:00Z");
-        assert_eq!(Stamp::from_unix(951_827_696).to_string(), "2000-02-29T12:34:56Z");
-        assert_eq!(Stamp::from_unix(1_794_853_868).to_string(), "2026-11-16T18:31:08Z");
+        assert_eq!(Timestamp::from_unix(0).to_string(), "1970-01-01T00:00:00Z");
+        assert_eq!(Timestamp::from_unix(951_827_696).to_string(), "2000-02-29T12:34:56Z");
+        assert_eq!(Timestamp::from_unix(1_794_853_868).to_string(), "2026-11-16T18:31:08Z");
     }
 
     #[test]
     fn other_spellings_are_refused() {
         for text in ["", "2026-11-16", "2026-11-16T18:31:08", "2026-13-16T18:31:08Z", "yesterday at six o'clock"] {
-            assert!(Stamp::try_from(text.to_owned()).is_err(), "{text}");
+            assert!(Timestamp::try_from(text.to_owned()).is_err(), "{text}");
         }
     }
 }
