@@ -296,7 +296,7 @@ impl Agent {
     }
 
     fn waits_for_image(&self, seen: &Seen) -> bool {
-        self.settings.wishes.image.is_none() || has_run(seen)
+        self.settings.overrides.image.is_none() || has_run(seen)
     }
 
     /// Whether a commit of ours is in place that is to be proven and is not yet; others may have edited its text since.

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::settings::Wishes;
+use crate::settings::SchedulerOverrides;
 
 /// Raised when the same input is written differently than before, so that nodes notice.
 const EDIT_FORMAT: &str = "static-pod/1";
@@ -85,8 +85,8 @@ impl TryFrom<String> for Digest {
 
 /// The revision of all that is written on a node except the generation: the composed files before `$(SCHEDPATCH_DIR)` is
 /// expanded, and what the manifest shall say besides.
-pub fn revision(files: &BTreeMap<String, Vec<u8>>, wishes: &Wishes) -> String {
-    let Wishes { image, version: _, args, mounts, dns_policy } = wishes;
+pub fn revision(files: &BTreeMap<String, Vec<u8>>, overrides: &SchedulerOverrides) -> String {
+    let SchedulerOverrides { image, version: _, args, mounts, dns_policy } = overrides;
     let of_files = Digest::of_files(files).0;
     let args: Vec<_> = args.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let list = |parts: &[String]| Digest::of_parts(parts.iter().map(String::as_bytes)).0;

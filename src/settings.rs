@@ -18,7 +18,7 @@ pub struct Settings {
     /// Our directory on the host
     pub state_dir: String,
     /// What amounts to root on the node
-    pub wishes: Wishes,
+    pub overrides: SchedulerOverrides,
     /// Rules of the lint that a person insists on breaking
     pub accept: Vec<String>,
     /// Try a revision again that failed here
@@ -27,7 +27,7 @@ pub struct Settings {
 
 /// What amounts to root on the node, and so comes from flags alone, never from a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct SchedulerOverrides {
     /// Another image for the scheduler
     pub image: Option<String>,
     /// The scheduler's version, where the tag of its image does not tell
@@ -40,7 +40,7 @@ pub struct Wishes {
     pub dns_policy: Option<String>,
 }
 
-impl Wishes {
+impl SchedulerOverrides {
     /// Whether something is wished of the manifest, so that there is work even without a configuration.
     pub fn change_the_manifest(&self) -> bool {
         self.image.is_some() || !self.args.is_empty() || !self.mounts.is_empty() || self.dns_policy.is_some()

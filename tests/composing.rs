@@ -10,7 +10,7 @@ use schedpatch::compose::{self, Composed, Target, Version};
 use schedpatch::edit::{self, SchedulerPod};
 use schedpatch::finding::Finding;
 use schedpatch::observe::Source;
-use schedpatch::settings::Wishes;
+use schedpatch::settings::SchedulerOverrides;
 use serde_json::{Value, json};
 use support::rng::Rng;
 
@@ -27,7 +27,7 @@ fn compose(fragments: &[(String, Value)]) -> Result<Option<Composed>, Vec<Findin
     let target = Target { pod: &pod, version: Version::parse("v1.36.0").expect("a release"), base: None };
     let files = fragments.iter().map(|(name, value)| (name.clone(), value.to_string().into_bytes()));
     let source = Source { dir: "/config".to_owned(), files: files.collect() };
-    compose::compose(&[source], &target, &Wishes::default(), &[])
+    compose::compose(&[source], &target, &SchedulerOverrides::default(), &[])
 }
 
 fn config(composed: &Composed) -> Value {
@@ -146,7 +146,7 @@ fn what_is_composed_does_not_depend_on_how_much_there_is_to_read() {
             let files = files.into_iter().map(|(name, content)| (name.clone(), content.clone()));
             Source { dir: "/config".to_owned(), files: files.collect() }
         });
-        compose::compose(&sources, &target, &Wishes::default(), &[])
+        compose::compose(&sources, &target, &SchedulerOverrides::default(), &[])
     };
     for seed in 0..20 {
         let mut rng = Rng::new(seed);
@@ -277,8 +277,9 @@ fn the_targets_own_version_is_preferred_only_where_all_sources_go_together() {
         let both = [("a.yaml".to_owned(), file("v1beta3", "a")), ("b.yaml".to_owned(), file("v1", "a"))];
         let both = Source { dir: "/both".to_owned(), files: both.into() };
         let sources: Vec<_> = std::iter::once(both).chain(more.iter().cloned()).collect();
-        let composed =
-            compose::compose(&sources, &target, &Wishes::default(), &[]).expect("composed").expect("something");
+        let composed = compose::compose(&sources, &target, &SchedulerOverrides::default(), &[])
+            .expect("composed")
+            .expect("something");
         config(&composed)["apiVersion"].as_str().expect("text").to_owned()
     };
     assert_eq!(version(&[]), "kubescheduler.config.k8s.io/v1beta3");

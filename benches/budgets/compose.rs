@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use schedpatch::compose::{self, Target, Version};
 use schedpatch::edit;
 use schedpatch::observe::Source;
-use schedpatch::settings::Wishes;
+use schedpatch::settings::SchedulerOverrides;
 
 const BYTES: usize = 20_000;
 const COUNTS: [usize; 4] = [10, GOAL_COUNT, 100, 200];
@@ -75,7 +75,7 @@ fn measure(sources: &[Source]) -> Duration {
     let target = Target { pod: &pod, version: Version::parse("v1.36.1").expect("a release"), base: None };
     let run = || {
         let start = Instant::now();
-        let composed = compose::compose(sources, &target, &Wishes::default(), &[]);
+        let composed = compose::compose(sources, &target, &SchedulerOverrides::default(), &[]);
         let time = start.elapsed();
         assert!(composed.is_ok_and(|composed| composed.is_some()), "it composes");
         time

@@ -128,7 +128,7 @@ impl Agent {
 
     /// What a mirror pod must show for this target.
     pub(super) fn expectation(&self, target: &TargetNow) -> Expectation {
-        let given = self.settings.wishes.version.as_deref();
+        let given = self.settings.overrides.version.as_deref();
         let version = compose::find_version(given, &target.pod.image).ok().map(|known| known.version);
         Expectation::of(&target.pod, &self.options.node, version)
     }

@@ -10,7 +10,7 @@ use super::lists::{List, all, lines, lines_or_commas};
 use crate::compose::lint::LintRule;
 use crate::finding::Level;
 use crate::platform;
-use crate::settings::{Settings, Wishes};
+use crate::settings::{SchedulerOverrides, Settings};
 
 /// Where the host is, and what of it is meant.
 #[derive(Clone, Debug, clap::Args)]
@@ -49,7 +49,7 @@ pub(super) struct WantedArgs {
     accept: Vec<List<String>>,
 
     #[command(flatten)]
-    wishes: WishArgs,
+    overrides: OverrideArgs,
 }
 
 /// How long to wait for others.
@@ -65,22 +65,22 @@ impl HostArgs {
     pub fn settings(self) -> Settings {
         let Self { host_root, platform, target, manifest_dir, state_dir } = self;
         let platform = (platform != "auto").then_some(platform);
-        let (sources, wishes, accept) = (Vec::new(), Wishes::default(), Vec::new());
-        Settings { host_root, sources, platform, target, manifest_dir, state_dir, wishes, accept, retry: false }
+        let (sources, overrides, accept) = (Vec::new(), SchedulerOverrides::default(), Vec::new());
+        Settings { host_root, sources, platform, target, manifest_dir, state_dir, overrides, accept, retry: false }
     }
 }
 
 impl WantedArgs {
     /// Whether nothing at all was asked for, which is rather a mistake than a wish.
     pub fn is_empty(&self) -> bool {
-        let WishArgs { image, version: _, args, mounts, dns_policy } = &self.wishes;
+        let OverrideArgs { image, version: _, args, mounts, dns_policy } = &self.overrides;
         self.sources.is_empty() && image.is_none() && args.is_empty() && mounts.is_empty() && dns_policy.is_none()
     }
 
     /// Adds what is wanted.
     pub fn add_to(self, settings: Settings) -> Settings {
-        let Self { sources, accept, wishes } = self;
-        Settings { sources: all(sources), accept: all(accept), wishes: wishes.into(), ..settings }
+        let Self { sources, accept, overrides } = self;
+        Settings { sources: all(sources), accept: all(accept), overrides: overrides.into(), ..settings }
     }
 }
 
@@ -89,7 +89,7 @@ impl WantedArgs {
 #[command(
     next_help_heading = "Scheduler overrides, by flags and environment only, never from a source: they are equivalent to root on the node"
 )]
-pub(super) struct WishArgs {
+pub(super) struct OverrideArgs {
     /// Another image for the scheduler
     #[arg(long = "scheduler-image", value_name = "IMAGE", env = "SCHEDPATCH_SCHEDULER_IMAGE", value_parser = image)]
     image: Option<String>,
@@ -115,8 +115,8 @@ pub(super) struct WishArgs {
     dns_policy: Option<String>,
 }
 
-impl From<WishArgs> for Wishes {
-    fn from(WishArgs { image, version, args, mounts, dns_policy }: WishArgs) -> Self {
+impl From<OverrideArgs> for SchedulerOverrides {
+    fn from(OverrideArgs { image, version, args, mounts, dns_policy }: OverrideArgs) -> Self {
         // of a flag that is given twice the last counts; the request of the rest means nothing
         let args = all(args).into_iter().collect::<BTreeMap<_, _>>().into_iter().collect();
         let mounts = all(mounts).into_iter().collect::<BTreeSet<_>>().into_iter().collect();

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::finding::Finding;
-use crate::settings::{Settings, Wishes};
+use crate::settings::{SchedulerOverrides, Settings};
 
 const MANIFEST: &str = include_str!("../../examples/host/etc/kubernetes/manifests/kube-scheduler.yaml");
 const CONFIG: &str = include_str!("../../examples/source/config.yaml");
@@ -70,7 +70,7 @@ impl Sandbox {
             target: None,
             manifest_dir: None,
             state_dir: "/var/lib/schedpatch".to_owned(),
-            wishes: Wishes::default(),
+            overrides: SchedulerOverrides::default(),
             accept: Vec::new(),
             retry: false,
         }

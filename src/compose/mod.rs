@@ -28,7 +28,7 @@ pub use version::{KnownVersion, Version, disagreement, find as find_version};
 use crate::edit::{CONFIG_FILE, Place, SchedulerPod};
 use crate::finding::{Finding, Level};
 use crate::observe::Source;
-use crate::settings::Wishes;
+use crate::settings::SchedulerOverrides;
 use identity::Identity;
 use merge::Merged;
 use read::{Config, Content};
@@ -86,23 +86,23 @@ impl Composed {
 pub fn compose(
     sources: &[Source],
     target: &Target<'_>,
-    wishes: &Wishes,
+    overrides: &SchedulerOverrides,
     accept: &[String],
 ) -> Result<Option<Composed>, Vec<Finding>> {
     let one = |finding: Finding| vec![finding];
     let pod = target.pod;
     let base = read_base(target);
     let (mut configs, others) = read_sources(sources, base.as_ref().ok().and_then(Option::as_ref), target.version)?;
-    if configs.is_empty() && !wishes.change_the_manifest() {
+    if configs.is_empty() && !overrides.change_the_manifest() {
         return Ok(None);
     }
     if let Some(flag) = pod.flags.iter().find(|flag| flag.name.starts_with("policy-config")) {
         return Err(one(policy(&flag.name).at_line(flag.line)));
     }
     let mut base = base.map_err(one)?;
-    let identity = Identity::of_target(base.as_mut(), &pod.flags, &wishes.args).map_err(one)?;
+    let identity = Identity::of_target(base.as_mut(), &pod.flags, &overrides.args).map_err(one)?;
 
-    let judge = lint::LintContext { version: target.version, pod, wishes, beside: &others };
+    let judge = lint::LintContext { version: target.version, pod, overrides, beside: &others };
     let mut findings = lint::everything(base.as_ref(), &configs, judge);
     let kubeconfig = identity.kubeconfig().and_then(|(path, from)| lint::kubeconfig(path, from, base.as_ref(), judge));
     findings.extend(kubeconfig);
@@ -132,7 +132,7 @@ pub fn compose(
     whole.extend(identity.fields);
     whole.extend(fields);
 
-    origins.extend(wish_origins(wishes));
+    origins.extend(wish_origins(overrides));
     origins.extend(others.iter().map(|(name, (_, from))| Origin { part: name.clone(), from: from.clone() }));
     let extenders = urls(&whole);
     Ok(Some(Composed { files: write(whole, others).map_err(one)?, origins, extenders, findings }))
@@ -299,12 +299,13 @@ fn common_version<'a>(
 }
 
 /// What flags, and nothing else, put into the manifest.
-fn wish_origins(wishes: &Wishes) -> Vec<Origin> {
+fn wish_origins(overrides: &SchedulerOverrides) -> Vec<Origin> {
     let origin = |part: String, flag: &str| Origin { part, from: flag.to_owned() };
-    let image = wishes.image.iter().map(|image| origin(format!("image {image}"), "--scheduler-image"));
-    let args = wishes.args.iter().map(|(name, value)| origin(format!("flag --{name}={value}"), "--scheduler-arg"));
-    let mounts = wishes.mounts.iter().map(|path| origin(format!("mount {path}"), "--scheduler-mount"));
-    let policy = wishes.dns_policy.iter().map(|policy| origin(format!("dnsPolicy {policy}"), "--scheduler-dns-policy"));
+    let image = overrides.image.iter().map(|image| origin(format!("image {image}"), "--scheduler-image"));
+    let args = overrides.args.iter().map(|(name, value)| origin(format!("flag --{name}={value}"), "--scheduler-arg"));
+    let mounts = overrides.mounts.iter().map(|path| origin(format!("mount {path}"), "--scheduler-mount"));
+    let policy =
+        overrides.dns_policy.iter().map(|policy| origin(format!("dnsPolicy {policy}"), "--scheduler-dns-policy"));
     image.chain(args).chain(mounts).chain(policy).collect()
 }
 

@@ -47,7 +47,7 @@ fn paths(settings: &Settings, snapshot: &Snapshot) -> Option<BTreeSet<PathBuf>> 
         }
     }
     on_host.extend(snapshot.bases.keys().cloned());
-    on_host.extend(settings.wishes.mounts.iter().cloned());
+    on_host.extend(settings.overrides.mounts.iter().cloned());
     let mut paths = BTreeSet::new();
     for path in &on_host {
         root.resolve(path).ok()?;

@@ -171,7 +171,7 @@ pub fn take_snapshot_after(settings: &Settings, scope: Scope, before: Option<&Sn
     let (mounts, sources) = match scope {
         Scope::Host => (Ok(Vec::new()), Ok(Vec::new())),
         Scope::All => (
-            settings.wishes.mounts.iter().map(|path| find_mount(&root, path)).collect(),
+            settings.overrides.mounts.iter().map(|path| find_mount(&root, path)).collect(),
             settings.sources.iter().map(|dir| sources::read(dir)).collect(),
         ),
     };

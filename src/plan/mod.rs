@@ -20,7 +20,7 @@ use crate::journal::REVISIONS_DIR;
 use crate::observe::{ManifestFile, Snapshot, Source, State};
 use crate::platform::{self, Detected, Target as Place};
 use crate::revision::{Digest, revision};
-use crate::settings::{Settings, Wishes};
+use crate::settings::{SchedulerOverrides, Settings};
 
 /// Put ours in, or take it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,24 +216,24 @@ fn compose_for(
 ) -> Result<Option<Composed>, Vec<Finding>> {
     let in_target = |finding: Finding| in_some_file(finding, &chosen.file.path);
     let original = &manifest.pod().map_err(|refusal| vec![in_target(refusal.into())])?;
-    let wishes = &settings.wishes;
-    let image = wishes.image.as_deref().unwrap_or(&original.image);
-    let version = compose::find_version(wishes.version.as_deref(), image).map_err(|finding| {
+    let overrides = &settings.overrides;
+    let image = overrides.image.as_deref().unwrap_or(&original.image);
+    let version = compose::find_version(overrides.version.as_deref(), image).map_err(|finding| {
         // what a flag said is not the manifest's fault
-        let of_manifest = wishes.version.is_none() && wishes.image.is_none();
+        let of_manifest = overrides.version.is_none() && overrides.image.is_none();
         vec![if of_manifest { in_target(finding).at_line(chosen.pod.image_line) } else { finding }]
     })?;
     let of_manifest = |finding: Finding| in_target(finding).at_line(chosen.pod.image_line);
-    let disagreement = compose::disagreement(wishes.version.as_deref(), image);
+    let disagreement = compose::disagreement(overrides.version.as_deref(), image);
     plan.findings
-        .extend(disagreement.map(|finding| if wishes.image.is_none() { of_manifest(finding) } else { finding }));
+        .extend(disagreement.map(|finding| if overrides.image.is_none() { of_manifest(finding) } else { finding }));
     plan.scheduler = Some(version.clone());
     let base = original.config().and_then(|(_, path)| original.host_path(path)).and_then(|path| {
         let content = snapshot.bases.get(&path)?;
         Some((path, content.as_deref().map_err(String::as_str)))
     });
     let target = compose::Target { pod: original, version: version.version, base };
-    compose::compose(sources, &target, wishes, &settings.accept)
+    compose::compose(sources, &target, overrides, &settings.accept)
         .map_err(|findings| findings.into_iter().map(in_target).collect())
 }
 
@@ -246,10 +246,10 @@ fn apply(
     composed: Composed,
 ) -> Result<(), Refusal> {
     let Editable { chosen, original, manifest } = *target;
-    let revision = revision(&composed.files, &settings.wishes);
+    let revision = revision(&composed.files, &settings.overrides);
     let config_dir = format!("{}/{REVISIONS_DIR}/{revision}", settings.state_dir.trim_end_matches('/'));
     let files = composed.expanded(&config_dir);
-    let Wishes { image, dns_policy, args, .. } = settings.wishes.clone();
+    let SchedulerOverrides { image, dns_policy, args, .. } = settings.overrides.clone();
     let mounts = mounts.to_vec();
     let wanted = Wanted { revision: revision.clone(), generation: 0, config_dir, image, dns_policy, args, mounts };
     let wanted = |generation| Wanted { generation, ..wanted.clone() };
@@ -271,7 +271,7 @@ fn apply(
     plan.steps = revision_steps(files, &wanted(0).config_dir, state, side_access);
     if !unchanged {
         let after = manifest.patch(&wanted(generation))?.prove()?;
-        plan.steps.push(replace_target(chosen.file, chosen.text, after, why(&revision, &settings.wishes)));
+        plan.steps.push(replace_target(chosen.file, chosen.text, after, why(&revision, &settings.overrides)));
     }
     if !unchanged || !state.journal.is_current(chosen.digest) {
         plan.original = Some(original.to_owned());
@@ -285,8 +285,8 @@ fn apply(
 }
 
 /// What a commit is for; another image is worth a word of its own.
-fn why(revision: &str, wishes: &Wishes) -> String {
-    let image = wishes.image.as_ref().map_or_else(String::new, |image| format!(", from the image {image}"));
+fn why(revision: &str, overrides: &SchedulerOverrides) -> String {
+    let image = overrides.image.as_ref().map_or_else(String::new, |image| format!(", from the image {image}"));
     format!("the scheduler shall run revision {revision}{image}")
 }
 

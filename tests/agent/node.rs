@@ -18,7 +18,7 @@ use schedpatch::phase::Phase;
 use schedpatch::plan::Direction;
 use schedpatch::reconcile::{self, Env, Outcome, Request};
 use schedpatch::report::{Report, Reporter};
-use schedpatch::settings::{Settings, Wishes};
+use schedpatch::settings::{SchedulerOverrides, Settings};
 use schedpatch::timestamp::Timestamp;
 use schedpatch::verify::{Health, Limits};
 use tokio::sync::{oneshot, watch};
@@ -100,7 +100,7 @@ impl Node {
             target: None,
             manifest_dir: None,
             state_dir: "/var/lib/schedpatch".to_owned(),
-            wishes: Wishes::default(),
+            overrides: SchedulerOverrides::default(),
             accept: Vec::new(),
             retry: false,
         };

@@ -15,7 +15,7 @@ fn a_mount_that_vanishes_in_a_trial_does_not_keep_a_broken_scheduler() {
         story(|mut node| async move {
             let mount = node.on_host("/opt/tls");
             fs::create_dir_all(&mount).expect("made");
-            node.settings.wishes.mounts = vec!["/opt/tls".to_owned()];
+            node.settings.overrides.mounts = vec!["/opt/tls".to_owned()];
             node.source(&config("slow."));
             node.start();
             node.until(Phase::Verifying, 60).await;

@@ -9,7 +9,7 @@ use schedpatch::finding::Finding;
 use schedpatch::journal::Initiator;
 use schedpatch::plan::Direction;
 use schedpatch::reconcile::{self, Env, Outcome, Request};
-use schedpatch::settings::{Settings, Wishes};
+use schedpatch::settings::{SchedulerOverrides, Settings};
 use schedpatch::timestamp::Timestamp;
 
 use super::faulty_fs::{Call, Fault, FaultyFs};
@@ -299,7 +299,7 @@ fn settings(root: &Path, source: Option<PathBuf>) -> Settings {
         target: None,
         manifest_dir: None,
         state_dir: "/var/lib/schedpatch".to_owned(),
-        wishes: Wishes::default(),
+        overrides: SchedulerOverrides::default(),
         accept: Vec::new(),
         retry: false,
     }

@@ -13,7 +13,7 @@ use super::read::Config;
 use super::version::Version;
 use super::{DIR_VARIABLE, Others};
 use crate::edit::{Place, SchedulerPod, last_flag};
-use crate::settings::Wishes;
+use crate::settings::SchedulerOverrides;
 
 rules! {
     /// A rule of the lint. Errors can be insisted on with `--accept RULE`.
@@ -100,7 +100,7 @@ pub(crate) struct LintContext<'a> {
     pub version: Version,
     pub pod: &'a SchedulerPod,
     /// What flags wish of it
-    pub wishes: &'a Wishes,
+    pub overrides: &'a SchedulerOverrides,
     /// Names of the files beside the configuration
     pub beside: &'a Others,
 }
@@ -108,7 +108,7 @@ pub(crate) struct LintContext<'a> {
 impl LintContext<'_> {
     /// The DNS policy that the scheduler's pod will have.
     fn dns_policy(&self) -> Option<&str> {
-        self.wishes.dns_policy.as_deref().or(self.pod.dns_policy.as_deref())
+        self.overrides.dns_policy.as_deref().or(self.pod.dns_policy.as_deref())
     }
 
     /// The content of a file beside the configuration.
@@ -119,7 +119,7 @@ impl LintContext<'_> {
 
     /// The image that was asked for, where it may have plugins of its own.
     fn foreign_image(&self) -> Option<&str> {
-        let image = self.wishes.image.as_deref()?;
+        let image = self.overrides.image.as_deref()?;
         let name = image.split('@').next().unwrap_or_default();
         let is_upstream =
             |own: &&str| name.strip_prefix(*own).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
@@ -134,7 +134,7 @@ impl LintContext<'_> {
         let wished = |mount: &String| {
             path.strip_prefix(mount.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        self.pod.host_path(path).is_some() || self.wishes.mounts.iter().any(wished)
+        self.pod.host_path(path).is_some() || self.overrides.mounts.iter().any(wished)
     }
 }
 
@@ -142,7 +142,7 @@ impl LintContext<'_> {
 pub(crate) fn everything(base: Option<&Config>, sources: &[Config], judge: LintContext<'_>) -> Vec<Finding> {
     let mut findings: Vec<_> = sources.iter().flat_map(|config| one_file(config, judge)).collect();
     // its own scheduler runs with the base; another one may not
-    if judge.wishes.image.is_some() {
+    if judge.overrides.image.is_some() {
         findings.extend(base.into_iter().flat_map(|base| starts_with(base, judge)));
     }
     let all: Vec<_> = base.into_iter().chain(sources).collect();
