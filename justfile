@@ -20,7 +20,7 @@ test:
 
 # write the expected files of tests/golden and the rule tables anew, and show what changed
 golden-update:
-    UPDATE_GOLDEN=1 cargo test --quiet --test golden --test docs
+    UPDATE_GOLDEN=1 cargo test --quiet --test plan --test repository
     git --no-pager diff --stat -- tests/golden docs
     git --no-pager diff -- tests/golden docs
 
@@ -39,7 +39,7 @@ e2e: e2e-judge e2e-cluster
 # real kube-schedulers judge what we compose (several with: just e2e-judge "v1.36.4 v1.30.4"; built once per machine: 5 minutes each)
 e2e-judge versions="v1.36.4":
     SCHEDPATCH_SCHEDULERS="$(hack/testbed/testbed programs --only kube-scheduler {{ versions }})" \
-        cargo test --locked --features real-scheduler --test agreement -- --nocapture
+        cargo test --locked --features real-scheduler --test compose real_scheduler -- --nocapture
 
 # the real program on a real cluster (all with: just e2e-cluster --all; some with: just e2e-cluster uid kubeadm; needs root)
 e2e-cluster *args:

@@ -211,7 +211,7 @@ impl Agent {
                     return RETRY;
                 }
             };
-            // fingerprint of other files than the look has read say nothing about it
+            // a fingerprint of other files than the look has read says nothing about it
             self.fingerprint = fingerprint.filter(|_| self.snapshot.as_ref() == Some(&seen.snapshot));
             self.snapshot = Some(seen.snapshot.clone());
             self.is_pending = self.is_in_the_middle(&seen);

@@ -1,4 +1,4 @@
-//! What dir_watcher the agent besides the cluster: changes in directories. A wake while the agent is busy is kept.
+//! Watches directories for the agent. A change while the agent is busy is kept until it asks.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

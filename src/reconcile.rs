@@ -67,7 +67,7 @@ pub struct Outcome {
     pub purged: Option<bool>,
 }
 
-/// The env outside: the host's files and the time.
+/// The environment of a pass: the host's files and the clock.
 pub struct Env<'a> {
     /// The way to the host's files
     pub fs: &'a dyn HostFs,

@@ -128,7 +128,7 @@ impl Agent {
         }
         let (reason, message) = match (is_drift, change) {
             (true, _) => ("Drift", "somebody else changed the manifest; ours is put back"),
-            (false, Change::Files) => ("Mending", "files of ours are put in request"),
+            (false, Change::Files) => ("Mending", "files of ours are put in order"),
             (false, _) => ("NewRevision", "the manifest is being replaced"),
         };
         let applying = NodeState::new(Phase::Applying, reason, message);

@@ -28,7 +28,7 @@ enum Ask {
 }
 
 impl Agent {
-    /// Judges what is in place and does what follows from it. `judge_pending_commit`: what to say of the node while that is not what is
+    /// Judges what is in place and does what follows from it. `rest`: what to say of the node while that is not what is
     /// wanted.
     pub(super) async fn verify(
         &mut self,

@@ -100,7 +100,7 @@ impl std::fmt::Debug for ClientHandle {
     }
 }
 
-/// A fs that can be shown.
+/// The host's file system, with a `Debug`.
 #[derive(Clone)]
 pub(super) struct FsHandle(pub Arc<dyn HostFs + Send + Sync>);
 

@@ -46,7 +46,7 @@ impl Agent {
 
     /// Tells of a write of somebody else that our commit replaced in the same instant.
     pub(super) fn notice_overwritten(&mut self, receipt: &Receipt) {
-        if receipt.foreign_write != ForeignWrite::Foreign {
+        if receipt.foreign_write != ForeignWrite::Lost {
             return;
         }
         self.counts.overwritten += 1;

@@ -1,4 +1,4 @@
-//! What dir_watcher the agent: directories that are watched, and fingerprint of files for the slow timer.
+//! What wakes the agent: watched directories, and a fingerprint of files for the slow timer.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The fs: every call that changes a file or a directory of the host goes through here, and nothing else does.
+//! `HostFs`: every call that changes a file or a directory of the host, and no other.
 //!
 //! It is narrow so that tests can stand in it: they count the calls, fail them, drop them, kill the process before them,
 //! and work out what is on the disk when the power goes after them.
@@ -69,7 +69,7 @@ pub trait HostFs {
     fn remove_dir(&self, dir: &Dir, name: &str) -> io::Result<()>;
 }
 
-/// The fs to the real host.
+/// The real host.
 #[derive(Clone, Copy, Debug)]
 pub struct RealFs;
 

@@ -128,7 +128,7 @@ pub fn carry_out(
     let mut journal = journal::next_journal(plan, state, direction, initiator, now);
     let mut on_disk = state.journal.clone();
     store.keep_texts(&journal::texts_to_save(plan, state, &journal), &state.texts)?;
-    let mut receipt = Receipt { committed: false, foreign_write: ForeignWrite::Nothing, kept: None, uncollected: None };
+    let mut receipt = Receipt { committed: false, foreign_write: ForeignWrite::None, kept: None, uncollected: None };
     let mut meanwhile = None;
     if let Some(step) = plan.commit() {
         journal = journal.intending(&step.path, journal::flight(plan, step, now));

@@ -118,7 +118,7 @@ fn stage<'a>(
 fn fill(fs: &dyn HostFs, file: &NewFile, content: &[u8], attributes: &FileAttributes) -> Result<(), ApplyError> {
     let path = file.path();
     while_trying_to("write", path, write_all(fs, file, content))?;
-    let fresh = while_trying_to("attributes at", path, FileAttributes::of(file.file()))?;
+    let fresh = while_trying_to("look at", path, FileAttributes::of(file.file()))?;
     // what a directory gives to new files by default, this one must not have
     for (name, _) in fresh.labels.iter().filter(|(name, _)| *name == ACCESS_LIST && !attributes.has(name)) {
         while_trying_to("take the access list from", path, fs.remove_label(file, name))?;
@@ -156,7 +156,7 @@ fn set_access(
 pub(super) fn tighten(fs: &dyn HostFs, dir: &Dir, name: &str, access: Access) -> Result<(), ApplyError> {
     let path = dir.path_of(name);
     let file = NewFile::new(while_trying_to("open", &path, dir.open(name))?, path.clone());
-    let found = while_trying_to("attributes at", &path, FileAttributes::of(file.file()))?;
+    let found = while_trying_to("look at", &path, FileAttributes::of(file.file()))?;
     let done = set_access(fs, &file, access, found.access, access.mode != found.access.mode);
     if done.is_err() {
         // half of it would keep the scheduler out, and nobody would notice that it is to be done

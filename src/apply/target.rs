@@ -45,7 +45,7 @@ impl Successor<'_> {
 #[derive(Debug)]
 struct Seen {
     attributes: FileAttributes,
-    /// Kept open, so that not even a close comes between the last attributes and the rename, and to attributes again after it
+    /// Kept open, so that not even a close comes between the last look and the rename, and to look again after it
     file: File,
 }
 
@@ -69,15 +69,12 @@ pub(super) struct Meanwhile {
 
 impl Meanwhile {
     /// Looks at the old file once more, and gives what others wrote into it. An editor that had opened it writes there still, so
-    /// the later this attributes is, the better. Of a file that they renamed into place nothing is left.
+    /// the later this look is, the better. Of a file that they renamed into place nothing is left.
     pub fn look_again(mut self, before: &[u8]) -> (ForeignWrite, Option<Vec<u8>>) {
         let now = self.old.content();
         let is_same = now.as_ref().is_ok_and(|now| now == before);
-        let foreign_write = if self.foreign_write == ForeignWrite::Nothing && !is_same {
-            ForeignWrite::Foreign
-        } else {
-            self.foreign_write
-        };
+        let foreign_write =
+            if self.foreign_write == ForeignWrite::None && !is_same { ForeignWrite::Lost } else { self.foreign_write };
         (foreign_write, now.ok().filter(|now| !is_same && !now.is_empty()))
     }
 }
@@ -176,7 +173,7 @@ impl Target {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(changed()),
             file => while_trying_to("open", self.path(), file)?,
         };
-        let metadata = while_trying_to("attributes at", self.path(), file.metadata())?;
+        let metadata = while_trying_to("look at", self.path(), file.metadata())?;
         if !metadata.is_file() {
             return refused("not-a-file", "the target is not a regular file", "put a regular file there");
         }
@@ -196,7 +193,7 @@ impl Target {
                 "mend it",
             );
         }
-        let attributes = while_trying_to("attributes at", self.path(), FileAttributes::of(&file))?;
+        let attributes = while_trying_to("look at", self.path(), FileAttributes::of(&file))?;
         let mut content = Vec::with_capacity(before.len() + 1);
         while_trying_to("read", self.path(), file.by_ref().take(MAX_BYTES + 1).read_to_end(&mut content))?;
         if content != before {

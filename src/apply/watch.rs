@@ -14,9 +14,9 @@ pub(super) struct Watch(Option<Inotify>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForeignWrite {
     /// Nobody wrote
-    Nothing,
-    /// Somebody did, and it is lost
-    Foreign,
+    None,
+    /// Somebody wrote, and it is lost
+    Lost,
     /// Nobody could watch
     Unwatched,
 }
@@ -46,7 +46,7 @@ impl Watch {
                     return ForeignWrite::Unwatched;
                 }
                 if is_about(&event, temp) && event.mask.contains(AddWatchFlags::IN_MOVED_FROM) {
-                    return if foreign { ForeignWrite::Foreign } else { ForeignWrite::Nothing };
+                    return if foreign { ForeignWrite::Lost } else { ForeignWrite::None };
                 }
                 foreign |= is_about(&event, name);
             }

@@ -117,7 +117,7 @@ pub(super) struct OverrideArgs {
 
 impl From<OverrideArgs> for SchedulerOverrides {
     fn from(OverrideArgs { image, version, args, mounts, dns_policy }: OverrideArgs) -> Self {
-        // of a flag that is given twice the last counts; the request of the rest means nothing
+        // of a flag that is given twice the last counts; the order of the rest means nothing
         let args = all(args).into_iter().collect::<BTreeMap<_, _>>().into_iter().collect();
         let mounts = all(mounts).into_iter().collect::<BTreeSet<_>>().into_iter().collect();
         Self { image, version, args, mounts, dns_policy }

@@ -9,7 +9,7 @@ use clap::{Arg, Command, Error};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct List<T>(Vec<T>);
 
-/// All values of a flag, in their request.
+/// All values of a flag, in their order.
 pub(super) fn all<T>(lists: Vec<List<T>>) -> Vec<T> {
     lists.into_iter().flat_map(|list| list.0).collect()
 }

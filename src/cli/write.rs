@@ -81,7 +81,7 @@ fn words(event: &Event<'_>) -> String {
 fn foreign_write(outcome: &Outcome) -> Option<Finding> {
     let receipt = outcome.receipt.as_ref().filter(|receipt| receipt.committed);
     let finding = match receipt.map(|receipt| receipt.foreign_write) {
-        Some(ForeignWrite::Foreign) => overwritten(receipt.and_then(|receipt| receipt.kept.as_deref())),
+        Some(ForeignWrite::Lost) => overwritten(receipt.and_then(|receipt| receipt.kept.as_deref())),
         Some(ForeignWrite::Unwatched) => Finding::info(
             "unwatched",
             "the system gave no watch, so a change by others in the instant of the commit would not have been noticed",

@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 64;
 /// Longer than any key, and less than any reader's limit.
 const MAX_KEY: usize = 256;
 
-/// The values of a document, exactly as `serde_yaml` would read them (`tests/values.rs`); `None` if it is not plainly
+/// The values of a document, exactly as `serde_yaml` would read them (`tests/edit/readers_agree.rs`); `None` if it is not plainly
 /// written.
 pub(super) fn values(tree: Tree<'_>) -> Option<Value> {
     let Tree { text, root, .. } = tree;

@@ -125,7 +125,7 @@ fn the_one(mut sets: Vec<DaemonSet>) -> Result<Option<DaemonSet>, Finding> {
     Err(Finding::error("several-agent-sets", message, "uninstall all but one; or ask for one with --namespace"))
 }
 
-/// Waits for an answer, but not for ever. `right` is what the initiator must be allowed to do, in words.
+/// Waits for an answer, but not for ever. `right` is what the caller must be allowed to do, in words.
 async fn answer<T>(right: String, asked: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Finding> {
     let away = |why: String| {
         let message = format!("the API server does not answer: {why}");

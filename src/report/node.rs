@@ -272,7 +272,7 @@ mod tests {
             assert_eq!(next().await, "POST event ApplyingRollingBack: a failed");
             // the same reason with other words is another event, not the first one counted again
             sender.send_modify(|report| {
-                report.node_state = NodeState::new(Phase::Applying, "NewRevision", "b is applied")
+                report.node_state = NodeState::new(Phase::Applying, "NewRevision", "b is applied");
             });
             assert_eq!(next().await, "POST event ApplyingNewRevision: b is applied");
             sender.send_modify(|report| report.notice("ForeignWrite", "lost", true));

@@ -8,14 +8,17 @@
 
 mod api;
 mod blame;
+mod decide;
+mod dir_watcher;
+mod fingerprint;
 mod kubelet;
 mod life;
 mod node;
 mod rename_hook;
-#[path = "../support/rng.rs"]
-#[allow(dead_code, reason = "shared with other tests")]
-mod rng;
 mod silence;
+#[path = "../support/mod.rs"]
+mod support;
+mod trial;
 mod walk;
 mod writers;
 mod wrongs;

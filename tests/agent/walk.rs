@@ -12,7 +12,7 @@ use schedpatch::plan::Direction;
 use crate::api::Fault;
 use crate::kubelet::NEW_IMAGE;
 use crate::node::{MANIFEST, NAME, Node, config, story};
-use crate::rng::Rng;
+use crate::support::rng::Rng;
 
 /// Steps of one walk, before the world is calmed and looked at.
 const STEPS_TO_CALM: usize = 25;

@@ -1,4 +1,4 @@
-//! Who stands in the fs: counts the calls, notes them, and lets one of them go wrong.
+//! A `HostFs` that records the calls and lets one of them go wrong.
 
 use std::cell::RefCell;
 use std::fs;
@@ -39,7 +39,7 @@ pub enum Fault {
     Drop(usize),
 }
 
-/// A fs to a real directory in which nothing is really synced: tests need no disk, only the order.
+/// A real directory in which nothing is really synced: tests need only the order of the calls.
 pub struct FaultyFs<'a> {
     fault: Fault,
     calls: RefCell<Vec<(Call, bool)>>,
@@ -59,7 +59,7 @@ impl<'a> FaultyFs<'a> {
         Self { fault, calls: RefCell::new(Vec::new()), before: Box::new(|_| {}) }
     }
 
-    /// A fs at which something happens before every call.
+    /// Like `new`, but runs `before` before every call.
     pub fn with(before: impl Fn(&Call) + 'a) -> Self {
         Self { before: Box::new(before), ..Self::new(Fault::None) }
     }

@@ -1,0 +1,21 @@
+//! The command line, and what the agent serves.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "tests make and break their own files"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod cluster;
+mod cluster_objects;
+mod cluster_sources;
+mod cluster_verdict;
+mod cluster_view;
+mod plan;
+mod probes_and_metrics;
+mod program;
+mod target;
+mod usage;

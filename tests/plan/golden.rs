@@ -1,0 +1,187 @@
+//! Every folder in `tests/golden`: a host, sources, and the plan that must come of them.
+//!
+//! The plan is then carried out on a copy, and the laws are checked: planning again finds nothing to do, and restoring
+//! gives back every byte. `just golden-update` writes the expected files anew and shows the difference.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::support::faulty_fs::{Fault, FaultyFs};
+use schedpatch::journal::Initiator;
+use schedpatch::plan::{self, Direction, Plan, StepKind};
+use schedpatch::reconcile::{self, Env, Request};
+use schedpatch::settings::Settings;
+use schedpatch::timestamp::Timestamp;
+use schedpatch::{cli, observe};
+
+/// kubeadm writes its manifests so; git does not keep it.
+const MANIFEST_MODE: u32 = 0o600;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+/// All case folders below `dir`: those that have a `host`.
+fn cases(dir: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir(dir)
+        .expect("the golden folder is there")
+        .map(|entry| entry.expect("readable").path())
+        .filter(|path| path.join("host").is_dir())
+        .collect();
+    found.sort();
+    found
+}
+
+/// A copy of a case in a fresh directory.
+fn copy(case: &Path, name: &str) -> PathBuf {
+    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join("golden").join(name);
+    let _ = fs::remove_dir_all(&to);
+    fs::create_dir_all(to.join("host")).expect("the copy can be made");
+    copy_tree(case, &to);
+    let _ = fs::remove_dir_all(to.join("expected"));
+    to
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    let Ok(entries) = fs::read_dir(from) else { return };
+    for entry in entries {
+        let entry = entry.expect("readable");
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            fs::create_dir_all(&target).expect("the copy can be made");
+            copy_tree(&entry.path(), &target);
+        } else {
+            fs::write(&target, fs::read(entry.path()).expect("readable")).expect("the copy can be written");
+            fs::set_permissions(&target, fs::Permissions::from_mode(MANIFEST_MODE)).expect("the mode can be set");
+        }
+    }
+}
+
+/// The settings of a case. A file `flags` in it holds further flags, one on a line; `source*` are its sources, in order.
+fn settings(copy: &Path) -> Settings {
+    let mut sources: Vec<_> = fs::read_dir(copy)
+        .expect("the copy is there")
+        .map(|entry| entry.expect("readable").path())
+        .filter(|path| path.is_dir() && !path.ends_with("host"))
+        .collect();
+    sources.sort();
+    let mut flags = vec!["--host-root".to_owned(), copy.join("host").display().to_string()];
+    for source in sources {
+        flags.extend(["--source".to_owned(), source.display().to_string()]);
+    }
+    flags.extend(fs::read_to_string(copy.join("flags")).unwrap_or_default().lines().map(str::to_owned));
+    cli::plan_settings(&flags).unwrap_or_else(|error| panic!("{}: {error}", copy.display()))
+}
+
+fn make_plan(copy: &Path, direction: Direction) -> Plan {
+    let settings = settings(copy);
+    match observe::take_snapshot(&settings) {
+        Ok(snapshot) => plan::make(&snapshot, &settings, direction),
+        Err(finding) => Plan::failed(vec![finding]),
+    }
+}
+
+/// Carries out, as the program does.
+fn carry_out(copy: &Path, direction: Direction) {
+    let (settings, fs) = (settings(copy), FaultyFs::new(Fault::None));
+    let request = Request {
+        settings: &settings,
+        direction,
+        initiator: Initiator::Person,
+        expected_revision: None,
+        expected_text: None,
+        while_bad: None,
+        command: "test",
+        lock_timeout: Duration::ZERO,
+        purge: false,
+    };
+    let outcome = reconcile::run(&request, &Env { fs: &fs, clock: &|| Timestamp::default() }, &mut |_| {});
+    let outcome = outcome.unwrap_or_else(|finding| panic!("{}: {finding:?}", copy.display()));
+    assert!(outcome.receipt.is_some_and(|receipt| receipt.committed), "{}: {direction:?} commits", copy.display());
+}
+
+fn json(plan: &Plan, copy: &Path) -> String {
+    plan.to_json().expect("a plan is JSON").replace(&format!("{}/", copy.display()), "") + "\n"
+}
+
+/// Compares with the expected file, or writes it when asked to.
+fn expect(case: &Path, file: &str, found: &[u8], failures: &mut Vec<String>) {
+    let path = case.join("expected").join(file);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::create_dir_all(case.join("expected")).expect("the folder can be made");
+        fs::write(&path, found).expect("the file can be written");
+    } else if fs::read(&path).ok().as_deref() != Some(found) {
+        failures.push(format!("{} differs; found:\n{}", path.display(), String::from_utf8_lossy(found)));
+    }
+}
+
+fn target(plan: &Plan) -> Option<&plan::Step> {
+    plan.steps.iter().find(|step| step.kind == StepKind::ReplaceTarget)
+}
+
+#[test]
+fn every_case_gives_its_plan_and_can_be_undone() {
+    let mut failures = Vec::new();
+    let mut edited = 0;
+    for case in cases(&root()) {
+        let name = case.file_name().expect("a folder has a name").to_string_lossy().into_owned();
+        let copy = copy(&case, &name);
+        let plan = make_plan(&copy, Direction::Apply);
+        expect(&case, "plan.json", json(&plan, &copy).as_bytes(), &mut failures);
+        if plan.has_errors() {
+            failures.push(format!("{name} is refused: {:?}", plan.findings));
+            continue;
+        }
+        let step = target(&plan).unwrap_or_else(|| panic!("{name}: the target is not edited"));
+        let file = Path::new(&step.path).file_name().expect("a file has a name").to_string_lossy().into_owned();
+        expect(&case, &file, &step.after, &mut failures);
+        let original = step.before.clone().expect("the target was there");
+
+        carry_out(&copy, Direction::Apply);
+        let again = make_plan(&copy, Direction::Apply);
+        if !again.steps.is_empty() || again.has_errors() {
+            failures.push(format!("{name}: planning again gives {}", json(&again, &copy)));
+        }
+        // without the journal the way back is found in the manifest alone
+        fs::remove_file(copy.join("host/var/lib/schedpatch/state.json")).expect("there is a journal");
+        let restore = make_plan(&copy, Direction::Restore);
+        if target(&restore).map(|step| &step.after) != Some(&original) {
+            failures.push(format!("{name}: restoring does not give the original: {}", json(&restore, &copy)));
+        }
+        carry_out(&copy, Direction::Restore);
+        let nothing = make_plan(&copy, Direction::Restore);
+        if !nothing.steps.is_empty() {
+            failures.push(format!("{name}: restoring twice gives {}", json(&nothing, &copy)));
+        }
+        edited += 1;
+    }
+    println!("{edited} cases edited and undone");
+    assert!(edited >= 20, "only {edited} cases were edited");
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+#[test]
+fn every_hostile_case_is_refused_with_a_reason_and_a_way_out() {
+    let mut failures = Vec::new();
+    let hostile = cases(&root().join("hostile"));
+    for case in &hostile {
+        let name = case.file_name().expect("a folder has a name").to_string_lossy().into_owned();
+        let copy = copy(case, &format!("hostile-{name}"));
+        let plan = make_plan(&copy, Direction::Apply);
+        expect(case, "plan.json", json(&plan, &copy).as_bytes(), &mut failures);
+        if !plan.steps.is_empty() {
+            failures.push(format!("{name}: something is planned"));
+        }
+        if plan.findings.iter().any(|finding| finding.message.is_empty() || finding.way_out.is_empty()) {
+            failures.push(format!("{name}: a finding without message or way out"));
+        }
+        // a source without a configuration is no error, but then nothing is planned
+        if !plan.has_errors() && plan.findings.iter().all(|finding| finding.rule != "no-config") {
+            failures.push(format!("{name}: nobody complains"));
+        }
+    }
+    println!("{} hostile cases refused", hostile.len());
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}

@@ -1,0 +1,116 @@
+//! The documents say what the code does.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use schedpatch::compose::lint::LintRule;
+use schedpatch::edit::Rule;
+use schedpatch::platform;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// All source code in one text.
+fn code(dir: &Path) -> String {
+    let entries = fs::read_dir(dir).expect("readable").map(|entry| entry.expect("readable").path());
+    entries.map(|path| if path.is_dir() { code(&path) } else { fs::read_to_string(path).expect("text") }).collect()
+}
+
+/// Compares the table between the marks of a document, or writes it when asked to.
+fn expect_table(path: &str, table: &str) {
+    let text = read(path);
+    let (head, rest) = text.split_once("<!-- rules -->\n").expect("the mark is there");
+    let (_, tail) = rest.split_once("<!-- /rules -->").expect("the end mark is there");
+    let expected = format!("{head}<!-- rules -->\n{table}<!-- /rules -->{tail}");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(root().join(path), expected).expect("written");
+    } else {
+        assert_eq!(text, expected, "run: just golden-update");
+    }
+}
+
+#[test]
+fn the_table_of_refusals_is_the_one_in_the_code() {
+    let mut table = "| rule | what | way out |\n|---|---|---|\n".to_owned();
+    for rule in Rule::ALL {
+        writeln!(table, "| `{rule}` | {} | {} |", rule.about(), rule.way_out()).expect("a string takes it");
+    }
+    expect_table("docs/refusals.md", &table);
+}
+
+#[test]
+fn the_table_of_the_lint_is_the_one_in_the_code() {
+    let mut table = "| rule | level | what | way out |\n|---|---|---|---|\n".to_owned();
+    for rule in LintRule::ALL {
+        let level = format!("{:?}", rule.level()).to_lowercase();
+        writeln!(table, "| `{rule}` | {level} | {} | {} |", rule.about(), rule.way_out()).expect("a string takes it");
+    }
+    expect_table("docs/lint.md", &table);
+}
+
+#[test]
+fn every_finding_of_the_code_is_documented() {
+    let (code, text) = (code(&root().join("src")), read("docs/refusals.md"));
+    let mut found = 0;
+    for call in ["Finding::error(", "Finding::warning(", "Finding::info("] {
+        for part in code.split(call).skip(1) {
+            let Some(rule) = part.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next()) else {
+                continue;
+            };
+            found += 1;
+            assert!(text.contains(&format!("| `{rule}` |")), "{rule} is not in docs/refusals.md");
+        }
+    }
+    assert!(found > 20, "the findings were not found in the code");
+}
+
+/// Reasons that stand beside their phase in the code; the rules of refusals have tests of their own.
+#[test]
+fn every_reason_stands_in_the_row_of_its_phase() {
+    let (code, text) = (code(&root().join("src")), read("docs/logs.md"));
+    let mut found = 0;
+    for part in code.split("Phase::").skip(1) {
+        let Some((phase, rest)) = part.split_once(',') else { continue };
+        let Some(reason) = rest.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next()) else {
+            continue;
+        };
+        found += 1;
+        let row = text.lines().find(|line| line.starts_with(&format!("| `{phase}` |"))).unwrap_or_default();
+        assert!(row.contains(&format!("`{reason}`")), "{phase}, {reason} is not in docs/logs.md");
+    }
+    assert!(found > 10, "the reasons were not found in the code");
+}
+
+#[test]
+fn the_charts_levels_of_the_log_are_those_of_the_program() {
+    let schema: serde_json::Value =
+        serde_json::from_str(&read("charts/schedpatch/values.schema.json")).expect("it is JSON");
+    let levels = &schema["properties"]["log"]["properties"]["level"]["enum"];
+    let levels: Vec<_> = levels.as_array().expect("a list").iter().filter_map(|level| level.as_str()).collect();
+    assert_eq!(levels, ["off", "error", "warn", "info", "debug", "trace"]);
+    for level in levels {
+        level.parse::<tracing_subscriber::filter::LevelFilter>().expect(level);
+    }
+}
+
+#[test]
+fn every_platform_is_documented() {
+    let text = read("docs/platforms.md");
+    for platform in platform::ALL {
+        assert!(text.contains(&format!("`{}`", platform.id)), "{} is not in docs/platforms.md", platform.id);
+    }
+}
+
+#[test]
+fn the_commands_at_the_top_of_the_readme_are_the_ones_that_ci_runs() {
+    let readme = read("README.md");
+    assert!(readme.contains("cargo run -- run --sandbox "));
+    assert!(readme.contains("cargo test "));
+    assert!(read(".ci/run").contains("cargo test"));
+}

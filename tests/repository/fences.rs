@@ -1,0 +1,107 @@
+//! The fences around the stages, as far as clippy cannot hold them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Source files below `dir`.
+fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).expect("the sources are there") {
+        let path = entry.expect("readable").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Whether a path stands in a line: `kube::` does not stand in `minikube::`.
+fn holds(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
+}
+
+/// Lines of code below `src` that hold one of the words, outside of the folders that may.
+fn trespassers(words: &[&str], allowed: &[&str]) -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    assert!(files.len() > 20, "the sources were not found");
+    let mut found = Vec::new();
+    for file in files {
+        let name = file.strip_prefix(&root).expect("it is below").display().to_string();
+        if allowed.iter().any(|folder| name.starts_with(folder)) {
+            continue;
+        }
+        let text = fs::read_to_string(&file).expect("readable");
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+        found.extend(
+            lines
+                .filter(|(_, line)| words.iter().any(|word| holds(line, word)))
+                .map(|(number, line)| format!("src/{name}:{}: {}", number + 1, line.trim())),
+        );
+    }
+    found
+}
+
+#[test]
+fn only_apply_and_observe_make_system_calls_of_their_own() {
+    let found = trespassers(&["nix::", "rustix::", "libc::"], &["apply/", "observe/"]);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn the_middle_is_pure() {
+    let words =
+        ["std::fs", "std::env", "std::process", "std::net", "Instant", "SystemTime", "tokio::", "kube::", "notify::"];
+    let found = trespassers(
+        &words,
+        &[
+            "observe/",
+            "apply/",
+            "verify/",
+            "report/",
+            "cluster.rs",
+            "fleet/ask.rs",
+            "fleet/wait.rs",
+            "dir_watcher.rs",
+            "agent",
+            "reconcile.rs",
+            "cli/",
+            "main.rs",
+        ],
+    );
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn no_source_file_outgrows_a_reader() {
+    let mut files = Vec::new();
+    for folder in ["src", "crates"] {
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut files);
+    }
+    for file in files {
+        let lines = fs::read_to_string(&file).expect("readable").lines().count();
+        assert!(lines <= 400, "{} has {lines} lines: split it by idea", file.display());
+    }
+}
+
+#[test]
+fn judging_and_deciding_are_pure() {
+    let words = ["std::fs", "Instant", "SystemTime", "tokio::", "async "];
+    let files = [
+        "phase.rs",
+        "verify/trial.rs",
+        "verify/expectation.rs",
+        "verify/pod.rs",
+        "agent/limit.rs",
+        "fleet/wanted.rs",
+        "fleet/judge.rs",
+        "fleet/gap.rs",
+        "fleet/show.rs",
+    ];
+    for file in files {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(file);
+        let text = fs::read_to_string(&path).expect("it is there");
+        assert!(!words.iter().any(|word| text.contains(word)), "{file} is not pure");
+    }
+}
