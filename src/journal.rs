@@ -232,12 +232,9 @@ impl Journal {
         Ok(text)
     }
 
-    /// The journal once work in flight is judged by what stands in its target: it was committed, or it was not.
+    /// The journal once a commit in flight is judged by the target's text: it happened, or it did not.
     #[must_use]
-    pub fn settled(mut self, target: &str, text: Digest) -> Self {
-        if self.target.as_deref() != Some(target) {
-            return self;
-        }
+    pub fn settled(mut self, text: Digest) -> Self {
         match self.in_flight.take() {
             Some(flight) if flight.to == text => self.landed(flight),
             _ => self,

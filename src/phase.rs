@@ -166,7 +166,7 @@ pub fn decide(plan: &Plan, journal: &Journal, settled: bool) -> Decision {
     }
     let fault = |revision: &String| journal.bad.get(revision).map(|bad| Fault::of(revision, bad));
     let failed = stands.and_then(|ours| fault(&ours.revision));
-    if let Some(error) = plan.findings.iter().find(|_| plan.has_errors()) {
+    if let Some(error) = plan.error().filter(|_| plan.is_refused()) {
         return match (failed, plan.revision.as_ref().and_then(fault)) {
             (Some(failed), _) => Decision::RollBack(failed),
             (None, Some(failed)) => Decision::VerifyLastGood(failed),

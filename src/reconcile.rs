@@ -95,7 +95,7 @@ pub fn run_from(
 ) -> Result<Outcome, Finding> {
     let is_bare = request.purge && plan.commit().is_none() && !observe::exists(request.settings);
     let settled = apply::is_settled(&plan, &snapshot, request.direction, &request.initiator) && !request.purge;
-    if plan.has_errors() || settled || is_bare || is_held(request, &snapshot) {
+    if plan.is_refused() || settled || is_bare || is_held(request, &snapshot) {
         return Ok(Outcome { plan, receipt: None, purged: is_bare.then_some(true) });
     }
     if request.purge {
@@ -111,7 +111,7 @@ pub fn run_from(
     let lock = take_lock(request, env.fs, &root, now, told)?;
     let writer = Writer { fs: env.fs, root: &root, lock: &lock, now };
     let mut outcome = write(request, &writer, (snapshot, plan), told)?;
-    if request.purge && !outcome.plan.has_errors() {
+    if request.purge && !outcome.plan.is_refused() {
         // ours must be out of every manifest, this one too, now that nobody else of us writes
         refuse_if_used(&observe::take_snapshot(request.settings)?, None)?;
         // a commit of this run is on the disk; what others did to the target may not be
@@ -171,7 +171,7 @@ fn take_lock(
 /// Says what would be done, and what the writer would refuse; writes nothing.
 pub fn dry_run(request: &Request<'_>) -> Result<Plan, Finding> {
     let (snapshot, plan) = look_once(request, None)?;
-    if !plan.has_errors() {
+    if !plan.is_refused() {
         if request.purge {
             refuse_if_used(&snapshot, plan.target.as_ref().map(|target| target.path.as_str()))?;
         }
@@ -198,7 +198,7 @@ fn write(
             seen = snapshot;
         }
         let (snapshot, plan) = (&seen, &planned);
-        let overtaken = if plan.has_errors() {
+        let overtaken = if plan.is_refused() {
             // while somebody else replaces the file it may be missing, or half written
             if plan.target.is_some() || attempt == MAX_ATTEMPTS {
                 return Ok(Outcome { plan: planned, receipt: None, purged: None });

@@ -99,15 +99,14 @@ struct Extender {
 impl Status {
     /// Of a host, by what was seen and by the plan to take ours out of it.
     pub fn of(snapshot: &Snapshot, restore: &Plan) -> Self {
-        let State { journal, revision_files, closed, .. } = &snapshot.state;
+        let State { journal, recorded, revision_files, closed, .. } = &snapshot.state;
         let mut findings: Vec<Finding> =
             restore.findings.iter().filter(|finding| finding.rule != "nothing-to-restore").cloned().collect();
         let target = restore.target.as_ref();
-        let settled = target.map_or_else(|| journal.clone(), |now| journal.clone().settled(&now.path, now.digest));
         let applied = target.and_then(|target| Some((target, target.ours()?))).map(|(target, ours)| {
-            let known = settled.current.as_ref().filter(|commit| commit.generation == ours.generation);
+            let known = journal.current.as_ref().filter(|commit| commit.generation == ours.generation);
             let since = known.map(|commit| commit.since);
-            let verified = settled.is_proven() && settled.is_current(target.digest);
+            let verified = journal.is_proven() && journal.is_current(target.digest);
             let files = known.map(|commit| &commit.files).into_iter().flatten();
             let files = files
                 .filter(|(path, digest)| revision_files.get(*path).map(|file| &file.digest) != Some(digest))
@@ -125,7 +124,7 @@ impl Status {
             reason: bad.reason.clone(),
             since: bad.since,
         });
-        let in_flight = journal.in_flight.as_ref().map(|flight| Flight {
+        let in_flight = recorded.in_flight.as_ref().map(|flight| Flight {
             kind: if flight.commit.is_some() { "apply" } else { "restore" },
             revision: flight.commit.as_ref().map(|commit| commit.revision.clone()),
             generation: flight.commit.as_ref().map(|commit| commit.generation),
@@ -136,7 +135,7 @@ impl Status {
             platform: restore.platform,
             target: restore.target.as_ref().map(|target| target.path.clone()),
             applied,
-            drift: drift(&settled, restore),
+            drift: drift(journal, restore),
             last_good,
             bad: bad.collect(),
             hold: journal.hold.clone(),
@@ -188,9 +187,9 @@ fn damaged(path: &String) -> Finding {
     Finding::warning("revision-files", message, "schedpatch apply mends it, without a restart").in_file(path)
 }
 
-fn drift(settled: &Journal, restore: &Plan) -> Drift {
+fn drift(journal: &Journal, restore: &Plan) -> Drift {
     let Some(target) = &restore.target else { return Drift::Unreadable };
-    match (target.ours(), &settled.current) {
+    match (target.ours(), &journal.current) {
         (Some(_), Some(commit)) if commit.text == target.digest => Drift::None,
         (Some(ours), Some(commit)) if commit.generation == ours.generation => Drift::Edited,
         (Some(_), _) => Drift::Unknown,

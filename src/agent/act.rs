@@ -38,7 +38,6 @@ impl Agent {
             reconcile::look_once(&self.request(direction, Initiator::Agent), self.snapshot.as_ref())?;
         let mut journal = snapshot.state.journal.clone();
         if let Some(now) = &plan.target {
-            journal = journal.settled(&now.path, now.digest);
             let original = if now.ours().is_none() { Some(now.digest) } else { journal.original };
             journal = original.into_iter().fold(journal, Journal::with_marks_for);
         }
@@ -332,7 +331,7 @@ impl Agent {
                 None
             }
             // somebody was faster: whatever stands now is looked at anew
-            Ok(outcome) if !outcome.plan.has_errors() => None,
+            Ok(outcome) if !outcome.plan.is_refused() => None,
             Ok(outcome) => {
                 let error = outcome.plan.findings.first().map(NodeState::blocked);
                 let message = error.map_or_else(String::new, |error| error.message);

@@ -18,7 +18,6 @@ pub(super) fn next_journal(
 ) -> Journal {
     let mut journal = state.journal.clone();
     let Some(target) = &plan.target else { return journal };
-    journal = journal.settled(&target.path, target.digest);
     if let Some(ours) = target.ours() {
         journal.saw(ours.generation);
     }
@@ -114,7 +113,7 @@ pub(super) fn texts_to_save<'p>(plan: &'p Plan, state: &State, journal: &Journal
     let stands = plan.target.as_ref().filter(|target| journal.is_current(target.digest));
     let good = stands.filter(|target| journal.last_good.as_ref().is_some_and(|good| good.text == target.digest));
     let original = plan.original.as_deref().filter(|_| commits || stands.is_some());
-    let named = if state.journal.in_flight.is_none() { state.journal.texts() } else { BTreeSet::new() };
+    let named = if state.was_interrupted() { BTreeSet::new() } else { state.recorded.texts() };
     let is_kept = |digest: &Digest| named.contains(digest) && state.texts.contains_key(digest);
     let texts = original.into_iter().chain(good.map(|target| target.text.as_str()));
     texts.filter(|text| !is_kept(&Digest::of_bytes(text.as_bytes()))).collect()

@@ -86,13 +86,13 @@ pub fn is_recorded(plan: &Plan, snapshot: &Snapshot, direction: Direction, initi
     let state = &snapshot.state;
     let has_leftover = plan.target.as_ref().is_some_and(|target| snapshot.facts.has_leftover(&target.path));
     let journal = journal::next_journal(plan, state, direction, initiator, Timestamp::default());
-    plan.steps.is_empty()
+    plan.steps().is_empty()
         && state.leftovers.is_empty()
         && state.closed.is_empty()
         && plan.exposed.is_empty()
         && state.damaged.is_none()
         && !has_leftover
-        && journal == state.journal
+        && journal == state.recorded
         && journal::texts_to_save(plan, state, &journal).is_empty()
 }
 
@@ -122,11 +122,11 @@ pub fn carry_out(
     check(writer.root, writer.lock.state.path(), plan)?;
     let Writer { fs, root, now, .. } = *writer;
     let state = &snapshot.state;
-    let interrupted = state.journal.in_flight.is_some();
+    let interrupted = state.was_interrupted();
     let store = Store::open(writer, !state.is_known || interrupted)?;
     tidy_up(writer, plan, snapshot, direction, &store)?;
     let mut journal = journal::next_journal(plan, state, direction, initiator, now);
-    let mut on_disk = state.journal.clone();
+    let mut on_disk = state.recorded.clone();
     store.keep_texts(&journal::texts_to_save(plan, state, &journal), &state.texts)?;
     let mut receipt = Receipt { committed: false, foreign_write: ForeignWrite::None, kept: None, uncollected: None };
     let mut meanwhile = None;
@@ -136,7 +136,7 @@ pub fn carry_out(
         let done = commit(writer, &store, (plan, step), state, &on_disk, told)?;
         (receipt.committed, meanwhile) = (true, Some((done, step)));
         told(Done::Replaced(&step.path));
-        journal = journal.settled(&step.path, Digest::of_bytes(&step.after));
+        journal = journal.settled(Digest::of_bytes(&step.after));
     } else {
         mend(&store, plan, state, told)?;
     }
@@ -160,15 +160,15 @@ pub fn carry_out(
 /// Writes down that the text which stands was seen to run; `false` if it does not stand any more.
 pub fn prove(writer: &Writer<'_>, plan: &Plan, snapshot: &Snapshot, text: Digest) -> Result<bool, ApplyError> {
     let (state, Some(target)) = (&snapshot.state, &plan.target) else { return Ok(false) };
-    let settled = state.journal.clone().settled(&target.path, target.digest);
-    if target.digest != text || !settled.is_current(text) {
+    let is_on_target = state.journal.target.as_ref() == Some(&target.path);
+    if target.digest != text || !is_on_target || !state.journal.is_current(text) {
         return Ok(false);
     }
-    let journal = settled.proven(text);
-    if journal == state.journal {
+    let journal = state.journal.clone().proven(text);
+    if journal == state.recorded {
         return Ok(true);
     }
-    let interrupted = state.journal.in_flight.is_some();
+    let interrupted = state.was_interrupted();
     let store = Store::open(writer, interrupted)?;
     if interrupted {
         Target::open(writer.root, &target.path)?.sync_dir(writer.fs)?;
@@ -187,11 +187,11 @@ pub fn tighten(writer: &Writer<'_>, plan: &Plan) -> Result<(), ApplyError> {
 
 /// Removes the mark of a revision; `false` if there is none.
 pub fn forgive(writer: &Writer<'_>, state: &State, revision: &str) -> Result<bool, ApplyError> {
-    let mut journal = state.journal.clone();
+    let mut journal = state.recorded.clone();
     if state.damaged.is_some() || journal.bad.remove(revision).is_none() {
         return Ok(false);
     }
-    let store = Store::open(writer, state.journal.in_flight.is_some())?;
+    let store = Store::open(writer, state.was_interrupted())?;
     note(&store, &journal, true, true)?;
     Ok(true)
 }
@@ -287,8 +287,7 @@ fn mend(store: &Store<'_>, plan: &Plan, state: &State, told: &mut dyn FnMut(Done
 /// The directory of the revision, unless it is known to be on the disk with all its files.
 fn revision_to_write(store: &Store<'_>, plan: &Plan, state: &State) -> Result<Option<RevisionDir>, ApplyError> {
     let Some(revision) = &plan.revision else { return Ok(None) };
-    let journal = &state.journal;
-    let was_committed = journal.in_flight.is_none() && journal.revisions().contains(revision.as_str());
+    let was_committed = !state.was_interrupted() && state.recorded.revisions().contains(revision.as_str());
     if was_committed && files_of(plan).is_empty() {
         return Ok(None);
     }
@@ -297,12 +296,12 @@ fn revision_to_write(store: &Store<'_>, plan: &Plan, state: &State) -> Result<Op
 
 /// The steps that write files of the revision, by the files' names.
 fn files_of(plan: &Plan) -> BTreeMap<&str, &Step> {
-    let steps = plan.steps.iter().filter(|step| step.kind == StepKind::WriteFile);
+    let steps = plan.steps().iter().filter(|step| step.kind == StepKind::WriteFile);
     steps.filter_map(|step| Some((step.path.rsplit('/').next()?, step))).collect()
 }
 
 fn tell_files(plan: &Plan, told: &mut dyn FnMut(Done<'_>)) {
-    plan.steps.iter().filter(|step| step.kind == StepKind::WriteFile).for_each(|step| told(Done::Wrote(&step.path)));
+    plan.steps().iter().filter(|step| step.kind == StepKind::WriteFile).for_each(|step| told(Done::Wrote(&step.path)));
 }
 
 /// What nobody needs any more.

@@ -71,16 +71,16 @@ impl Args {
         let settings = if direction == Direction::Restore { with_known_target(settings) } else { settings };
         let plan = match observe::take_snapshot(&settings) {
             Ok(snapshot) => plan::make(&snapshot, &settings, direction),
-            Err(finding) => Plan::failed(vec![finding]),
+            Err(finding) => Plan::refused(vec![finding]),
         };
         let text = match output {
-            Output::Text if plan.has_errors() => return print_error(&plan::show(&plan, colour)),
+            Output::Text if plan.is_refused() => return print_error(&plan::show(&plan, colour)),
             Output::Text => plan::show(&plan, colour),
             Output::Json => json(&plan),
         };
-        let code = if plan.has_errors() {
+        let code = if plan.is_refused() {
             ExitCode::FAILURE
-        } else if check && !plan.steps.is_empty() {
+        } else if check && !plan.steps().is_empty() {
             ExitCode::from(CHANGES)
         } else {
             ExitCode::SUCCESS
@@ -96,7 +96,7 @@ impl Args {
 
 fn json(plan: &Plan) -> String {
     let failed = |error| {
-        Plan::failed(vec![Finding::error("json", format!("cannot write the plan as JSON: {error}"), "use -o text")])
+        Plan::refused(vec![Finding::error("json", format!("cannot write the plan as JSON: {error}"), "use -o text")])
     };
     let text = plan.to_json().or_else(|error| failed(error).to_json());
     text.unwrap_or_default() + "\n"

@@ -28,7 +28,7 @@ pub(super) fn run(request: &Request<'_>, colour: Colour, command: Command) -> Ex
         Ok(outcome) => outcome,
         Err(finding) => return fail(&[finding], colour),
     };
-    if outcome.plan.has_errors() {
+    if outcome.plan.is_refused() {
         return fail(&outcome.plan.findings, colour);
     }
     let uncollected = outcome.receipt.as_ref().and_then(|receipt| receipt.uncollected.clone());
@@ -53,7 +53,7 @@ pub(super) fn run(request: &Request<'_>, colour: Colour, command: Command) -> Ex
 /// Says what would be done, and what would be refused.
 pub(super) fn dry_run(request: &Request<'_>, colour: Colour) -> ExitCode {
     match reconcile::dry_run(request) {
-        Ok(plan) if plan.has_errors() => print_error(&plan::show(&plan, colour)),
+        Ok(plan) if plan.is_refused() => print_error(&plan::show(&plan, colour)),
         Ok(plan) => print(&plan::show(&plan, colour), ExitCode::SUCCESS),
         Err(finding) => fail(&[finding], colour),
     }

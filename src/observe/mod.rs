@@ -20,6 +20,7 @@ use crate::edit::{self, HostMount, Refusal, SchedulerPod};
 use crate::finding::Finding;
 use crate::journal::LOCK_FILE;
 use crate::platform::{self, Marker, Target};
+use crate::revision::Digest;
 use crate::settings::Settings;
 
 /// Everything that a plan is made from.
@@ -115,6 +116,13 @@ impl HostFacts {
         files.filter_map(|file| Some((file.path.as_str(), file.text.as_deref().ok()?)))
     }
 
+    /// Digest of a manifest's text, if it can be read.
+    fn digest_of(&self, path: &str) -> Option<Digest> {
+        let mut files = self.manifests.values().flatten().flatten().flatten().chain(&self.elsewhere);
+        let text = files.find(|file| file.path == path)?.text.as_ref().ok()?;
+        Some(Digest::of_bytes(text.as_bytes()))
+    }
+
     /// Whether a killed run left its unfinished copy of this manifest behind.
     pub fn has_leftover(&self, manifest: &str) -> bool {
         let mut files = self.manifests.values().flatten().flatten().flatten();
@@ -156,12 +164,13 @@ pub fn take_snapshot_after(settings: &Settings, scope: Scope, before: Option<&Sn
         let files = manifests::read_dir(&root, &dir);
         facts.manifests.insert(dir, files);
     }
-    let state = state::read(&root, &settings.state_dir)?;
-    let of_journal = state.journal.target.as_deref().and_then(|target| Some(target.rsplit_once('/')?.0.to_owned()));
+    let mut state = state::read(&root, &settings.state_dir)?;
+    let of_journal = state.recorded.target.as_deref().and_then(|target| Some(target.rsplit_once('/')?.0.to_owned()));
     let others: BTreeSet<String> = platform_dirs().chain(of_journal).collect();
     for dir in others.iter().filter(|dir| !facts.manifests.contains_key(*dir)) {
         facts.elsewhere.extend(manifests::read_dir(&root, dir).ok().flatten().unwrap_or_default());
     }
+    state.settle(|target| facts.digest_of(target));
     let same = before.filter(|before| before.facts.manifests == facts.manifests);
     let pods = same.map_or_else(|| read_pods(&facts), |before| before.pods.clone());
     let bases = match same {

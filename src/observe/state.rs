@@ -15,8 +15,10 @@ use crate::revision::Digest;
 /// What the state directory says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// What we did before; as if nothing, where it cannot be read
+    /// What schedpatch did before, once a commit in flight is judged by the text of its target; empty where it cannot be read
     pub journal: Journal,
+    /// The same, exactly as the journal's file has it
+    pub recorded: Journal,
     /// Whether there is a journal at all
     pub is_known: bool,
     /// Digest of the journal's file
@@ -86,9 +88,9 @@ pub(super) fn read(root: &HostRoot, dir: &str) -> Result<State, Finding> {
             })?;
             state.digest = Some(Digest::of_bytes(&bytes));
             match Journal::from_json(&bytes) {
-                Ok(journal) => (state.journal, state.is_known) = (journal, true),
+                Ok(journal) => (state.recorded, state.is_known) = (journal, true),
                 Err(why) => {
-                    (state.journal, state.damaged) = (Journal::rescued(&bytes), Some(damaged(dir, &why, MOVE_AWAY)));
+                    (state.recorded, state.damaged) = (Journal::rescued(&bytes), Some(damaged(dir, &why, MOVE_AWAY)));
                 }
             }
         }
@@ -101,10 +103,17 @@ pub(super) fn read(root: &HostRoot, dir: &str) -> Result<State, Finding> {
 }
 
 impl State {
-    /// The same, once work in flight is judged by what stands in its target.
-    #[must_use]
-    pub fn settled(self, target: &str, text: Digest) -> Self {
-        Self { journal: self.journal.settled(target, text), ..self }
+    /// Settles the journal by the text of its target; a commit in flight on a target that cannot be read stays in flight.
+    pub(super) fn settle(&mut self, text_of: impl FnOnce(&str) -> Option<Digest>) {
+        let recorded = &self.recorded;
+        let target = recorded.target.as_deref().filter(|_| recorded.in_flight.is_some());
+        let text = target.and_then(text_of);
+        self.journal = text.into_iter().fold(recorded.clone(), Journal::settled);
+    }
+
+    /// Whether a run was interrupted between its intent and the note that it is done.
+    pub fn was_interrupted(&self) -> bool {
+        self.recorded.in_flight.is_some()
     }
 
     /// Notes what is ours. What is not, or is no plain file, is left alone here and by everybody else.

@@ -54,7 +54,7 @@ impl Plan {
             generation: self.generation,
             findings: &self.findings,
             origins: &self.origins,
-            steps: self.steps.iter().map(StepDocument::from).collect(),
+            steps: self.steps().iter().map(StepDocument::from).collect(),
         })
     }
 }

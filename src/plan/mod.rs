@@ -37,9 +37,23 @@ pub enum Direction {
     Judge,
 }
 
-/// What must change, or why nothing can be said. Errors are among the findings; a plan with errors has no steps.
+/// What a plan comes to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Outcome {
+    /// Errors among the findings say why nothing can be planned
+    Refused,
+    /// The host is as it should be, or nothing is wanted
+    #[default]
+    UpToDate,
+    /// These steps, in order
+    Change(Vec<Step>),
+}
+
+/// What must change on this host, and everything that led to it.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
+    /// What it comes to
+    pub outcome: Outcome,
     /// Public name of the platform
     pub platform: Option<&'static str>,
     /// Why we think so
@@ -58,8 +72,6 @@ pub struct Plan {
     pub origins: Vec<Origin>,
     /// Where the extenders of the configuration are: scheme, host and port of each
     pub extenders: Vec<String>,
-    /// What to do, in order
-    pub steps: Vec<Step>,
     /// The file that it is about, as it is now
     pub target: Option<TargetNow>,
     /// The target's text without ours, where it matters
@@ -118,34 +130,57 @@ pub struct Step {
 
 impl Plan {
     /// A plan that only says what went wrong.
-    pub fn failed(findings: Vec<Finding>) -> Self {
-        Self { findings, ..Self::default() }
+    pub fn refused(findings: Vec<Finding>) -> Self {
+        Self { outcome: Outcome::Refused, findings, ..Self::default() }
+    }
+
+    /// The steps of a change, in order; none where there is nothing to do.
+    pub fn steps(&self) -> &[Step] {
+        match &self.outcome {
+            Outcome::Change(steps) => steps,
+            Outcome::Refused | Outcome::UpToDate => &[],
+        }
     }
 
     /// The step that replaces the target, if there is one.
     pub fn commit(&self) -> Option<&Step> {
-        self.steps.iter().find(|step| step.kind == StepKind::ReplaceTarget)
+        self.steps().iter().find(|step| step.kind == StepKind::ReplaceTarget)
     }
 
-    /// Whether an error is among the findings.
-    pub fn has_errors(&self) -> bool {
-        self.findings.iter().any(|finding| finding.level == Level::Error)
+    /// Whether nothing can be planned.
+    pub fn is_refused(&self) -> bool {
+        self.outcome == Outcome::Refused
+    }
+
+    /// Why nothing can be planned.
+    pub fn error(&self) -> Option<&Finding> {
+        self.findings.iter().find(|finding| finding.level == Level::Error)
     }
 }
 
 /// Makes the plan.
 pub fn make(snapshot: &Snapshot, settings: &Settings, direction: Direction) -> Plan {
     let mut plan = Plan::default();
-    if let Err(errors) = build(&mut plan, snapshot, settings, direction) {
-        plan.findings.extend(errors);
-        plan.steps.clear();
-    }
+    plan.outcome = match build(&mut plan, snapshot, settings, direction) {
+        Ok(steps) if steps.is_empty() => Outcome::UpToDate,
+        Ok(steps) => Outcome::Change(steps),
+        Err(errors) => {
+            plan.findings.extend(errors);
+            Outcome::Refused
+        }
+    };
     plan.exposed = exposed(&plan, &snapshot.state);
     plan.findings.sort_by_key(|finding| finding.level);
     plan
 }
 
-fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: Direction) -> Result<(), Vec<Finding>> {
+/// Fills in what the plan is about, and gives its steps.
+fn build(
+    plan: &mut Plan,
+    snapshot: &Snapshot,
+    settings: &Settings,
+    direction: Direction,
+) -> Result<Vec<Step>, Vec<Finding>> {
     let one = |finding: Finding| vec![finding];
     if direction == Direction::Apply {
         plan.digest = snapshot.sources.as_ref().ok().map(|sources| digest(sources));
@@ -165,14 +200,14 @@ fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: D
     let (path, text, pod) = (chosen.file.path.clone(), chosen.text.to_owned(), chosen.pod.clone());
     plan.target = Some(TargetNow { path, text, digest: chosen.digest, pod });
     let side_access = Access::of_side_file(chosen.pod.run_as);
-    let state = &snapshot.state.clone().settled(&chosen.file.path, chosen.digest);
+    let state = &snapshot.state;
     undo::judge_state(plan, state, direction, &chosen.file.path).map_err(one)?;
     let in_target = |refusal: Refusal| one(Finding::from(refusal).in_file(chosen.file.path.clone()));
     match direction {
         Direction::Restore => undo::restore(plan, state, &chosen).map_err(in_target),
         Direction::LastGood => undo::back(plan, state, &chosen).map_err(in_target),
         Direction::Nudge => undo::nudge(plan, state, &chosen).map_err(in_target),
-        Direction::Judge => Ok(()),
+        Direction::Judge => Ok(Vec::new()),
         Direction::Apply => {
             let sources = snapshot.sources.as_ref().map_err(|finding| one(finding.clone()))?;
             let mounts = snapshot.mounts.as_ref().map_err(|finding| one(finding.clone()))?;
@@ -180,14 +215,15 @@ fn build(plan: &mut Plan, snapshot: &Snapshot, settings: &Settings, direction: D
             let manifest = Manifest::read(&original).map_err(in_target)?;
             let Some(composed) = compose_for(plan, (snapshot, sources), settings, &chosen, &manifest)? else {
                 plan.findings.push(nothing_wanted());
-                return Ok(());
+                return Ok(Vec::new());
             };
             if side_access.is_none() && composed.files.keys().any(|name| name != edit::CONFIG_FILE) {
                 return Err(one(access::unknown_user().in_file(chosen.file.path.clone())));
             }
             let target = Editable { chosen: &chosen, original: &original, manifest: &manifest };
-            apply(plan, mounts, state, settings, &target, composed).map_err(in_target)?;
-            undo::judge_revision(plan, state, &original, settings.retry).map_err(one)
+            let steps = apply(plan, mounts, state, settings, &target, composed).map_err(in_target)?;
+            undo::judge_revision(plan, state, &original, settings.retry).map_err(one)?;
+            Ok(steps)
         }
     }
 }
@@ -244,7 +280,7 @@ fn apply(
     settings: &Settings,
     target: &Editable<'_>,
     composed: Composed,
-) -> Result<(), Refusal> {
+) -> Result<Vec<Step>, Refusal> {
     let Editable { chosen, original, manifest } = *target;
     let revision = revision(&composed.files, &settings.overrides);
     let config_dir = format!("{}/{REVISIONS_DIR}/{revision}", settings.state_dir.trim_end_matches('/'));
@@ -268,10 +304,10 @@ fn apply(
         .map(|(name, content)| (format!("{}/{name}", wanted(0).config_dir), Digest::of_bytes(content)))
         .collect();
     let side_access = Access::of_side_file(chosen.pod.run_as).unwrap_or_default();
-    plan.steps = revision_steps(files, &wanted(0).config_dir, state, side_access);
+    let mut steps = revision_steps(files, &wanted(0).config_dir, state, side_access);
     if !unchanged {
         let after = manifest.patch(&wanted(generation))?.prove()?;
-        plan.steps.push(replace_target(chosen.file, chosen.text, after, why(&revision, &settings.overrides)));
+        steps.push(replace_target(chosen.file, chosen.text, after, why(&revision, &settings.overrides)));
     }
     if !unchanged || !state.journal.is_current(chosen.digest) {
         plan.original = Some(original.to_owned());
@@ -281,7 +317,7 @@ fn apply(
     plan.origins = composed.origins;
     plan.extenders = composed.extenders;
     plan.findings.extend(composed.findings);
-    Ok(())
+    Ok(steps)
 }
 
 /// What a commit is for; another image is worth a word of its own.
@@ -317,7 +353,7 @@ fn revision_steps(files: BTreeMap<String, Vec<u8>>, dir: &str, state: &State, si
 /// What an older schedpatch wrote for everybody to read, but for what is written anew.
 fn exposed(plan: &Plan, state: &State) -> Vec<(String, Access)> {
     let access = plan.target.as_ref().and_then(|target| Access::of_side_file(target.pod.run_as));
-    let is_written = |path: &String| plan.steps.iter().any(|step| step.path == *path);
+    let is_written = |path: &String| plan.steps().iter().any(|step| step.path == *path);
     let paths = state.exposed.iter().filter(|path| !is_written(path));
     access.into_iter().flat_map(|access| paths.clone().map(move |path| (path.clone(), access))).collect()
 }

@@ -72,15 +72,15 @@ fn write(out: &mut String, plan: &Plan, colour: Colour) -> fmt::Result {
     for finding in &plan.findings {
         write_finding(out, finding, colour)?;
     }
-    for (index, step) in plan.steps.iter().enumerate() {
+    for (index, step) in plan.steps().iter().enumerate() {
         write_step(out, index + 1, step, colour)?;
     }
-    if plan.has_errors() {
+    if plan.is_refused() {
         writeln!(out, "\n{}", colour.paint(RED, "Nothing is planned."))
-    } else if plan.steps.is_empty() {
+    } else if plan.steps().is_empty() {
         writeln!(out, "\n{}", colour.paint(GREEN, "Nothing to change."))
     } else {
-        let files = plan.steps.len();
+        let files = plan.steps().len();
         let noun = if files == 1 { "file" } else { "files" };
         writeln!(out, "\n{}", colour.paint(BOLD, &format!("{files} {noun} to change. Nothing was written.")))
     }

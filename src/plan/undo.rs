@@ -3,26 +3,25 @@
 use std::borrow::Cow;
 
 use super::target::Chosen;
-use super::{Direction, Plan, replace_target};
+use super::{Direction, Plan, Step, replace_target};
 use crate::edit::{self, Refusal, Rule};
 use crate::finding::Finding;
 use crate::observe::State;
 use crate::revision::Digest;
 
 /// Plans to take ours out.
-pub(super) fn restore(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
+pub(super) fn restore(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<Vec<Step>, Refusal> {
     no_half_undo(state, chosen)?;
     let after = original(state, chosen)?.into_owned();
     if after == chosen.text {
         let finding =
             Finding::info("nothing-to-restore", "the manifest carries nothing of schedpatch", "nothing to do");
         plan.findings.push(finding.in_file(chosen.file.path.clone()));
-    } else {
-        plan.original = Some(after.clone());
-        let why = "takes out what schedpatch put in".to_owned();
-        plan.steps.push(replace_target(chosen.file, chosen.text, after, why));
+        return Ok(Vec::new());
     }
-    Ok(())
+    plan.original = Some(after.clone());
+    let why = "takes out what schedpatch put in".to_owned();
+    Ok(vec![replace_target(chosen.file, chosen.text, after, why)])
 }
 
 /// Somebody took our marks out by hand and left something that needs our files.
@@ -50,7 +49,7 @@ pub(super) fn original<'a>(state: &'a State, chosen: &Chosen<'_>) -> Result<Cow<
 }
 
 /// Plans to go back to what was last proven to run; where nothing was, that is the original.
-pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
+pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<Vec<Step>, Refusal> {
     let journal = &state.journal;
     let Some(good) = &journal.last_good else { return restore(plan, state, chosen) };
     let is_whole = good
@@ -66,7 +65,7 @@ pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Resul
             message,
             "schedpatch restore takes ours out altogether",
         ));
-        return Ok(());
+        return Ok(Vec::new());
     }
     let text = state.texts.get(&good.text).and_then(|bytes| std::str::from_utf8(bytes).ok());
     let original = original(state, chosen)?;
@@ -94,13 +93,12 @@ pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Resul
     plan.files.clone_from(&good.files);
     plan.digest = good.digest;
     let why = format!("the scheduler shall run the last good revision {} again", good.revision);
-    plan.steps.push(replace_target(chosen.file, chosen.text, after, why));
-    Ok(())
+    Ok(vec![replace_target(chosen.file, chosen.text, after, why)])
 }
 
 /// Plans what stands once more under the next generation. Where nothing of ours stands there is nothing to say.
-pub(super) fn nudge(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
-    let (Some(ours), Some(current)) = (&chosen.pod.ours, &state.journal.current) else { return Ok(()) };
+pub(super) fn nudge(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<Vec<Step>, Refusal> {
+    let (Some(ours), Some(current)) = (&chosen.pod.ours, &state.journal.current) else { return Ok(Vec::new()) };
     let generation = plan.next_generation(state.journal.generation)?;
     let after = edit::recommit(chosen.text, generation)?.prove()?;
     plan.revision = Some(ours.revision.clone());
@@ -109,8 +107,7 @@ pub(super) fn nudge(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Resu
     plan.files.clone_from(&current.files);
     plan.digest = current.digest;
     let why = format!("the kubelet did not notice generation {}", ours.generation);
-    plan.steps.push(replace_target(chosen.file, chosen.text, after, why));
-    Ok(())
+    Ok(vec![replace_target(chosen.file, chosen.text, after, why)])
 }
 
 impl Plan {

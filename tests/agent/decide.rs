@@ -7,7 +7,7 @@ use schedpatch::edit;
 use schedpatch::finding::Finding;
 use schedpatch::journal::{Bad, Commit, Hold, Journal};
 use schedpatch::phase::{Action, Change, Decision, Fault, NodeState, Phase, Subject, after_verdict, decide};
-use schedpatch::plan::{Plan, Step, StepKind, TargetNow};
+use schedpatch::plan::{Outcome, Plan, Step, StepKind, TargetNow};
 use schedpatch::revision::Digest;
 use schedpatch::timestamp::Timestamp;
 use schedpatch::verify::{Cause, Failure, Verdict};
@@ -32,11 +32,12 @@ fn with_commit(mut plan: Plan) -> Plan {
         before: None,
         after: Vec::new(),
     };
-    plan.steps.push(step);
+    plan.outcome = Outcome::Change(vec![step]);
     plan
 }
 
 fn with_error(mut plan: Plan, rule: &'static str) -> Plan {
+    plan.outcome = Outcome::Refused;
     plan.findings.push(Finding::error(rule, "what", "way out").in_file("/a.yaml").at_line(Some(3)));
     plan
 }

@@ -63,7 +63,7 @@ fn plan(host: &Path, sources: &[PathBuf], version: &str, dir: &Path, more: &[Str
     let settings = cli::plan_settings(&flags).unwrap_or_else(|error| panic!("{error}"));
     match observe::take_snapshot(&settings) {
         Ok(snapshot) => plan::make(&snapshot, &settings, Direction::Apply),
-        Err(finding) => Plan::failed(vec![finding]),
+        Err(finding) => Plan::refused(vec![finding]),
     }
 }
 
@@ -72,7 +72,7 @@ fn ask(program: &Path, plan: &Plan, dir: &Path) -> Option<String> {
     let kubeconfig = dir.join("kubeconfig");
     fs::write(&kubeconfig, KUBECONFIG).expect("written");
     let mut config = None;
-    for step in plan.steps.iter().filter(|step| step.kind == plan::StepKind::WriteFile) {
+    for step in plan.steps().iter().filter(|step| step.kind == plan::StepKind::WriteFile) {
         let path = PathBuf::from(&step.path);
         fs::create_dir_all(path.parent().expect("a directory")).expect("made");
         let mut content = step.after.clone();
@@ -122,7 +122,7 @@ struct Tally {
 
 impl Tally {
     fn judge(&mut self, name: &str, program: &Path, plan: &Plan, dir: &Path) {
-        if plan.has_errors() || plan.steps.iter().all(|step| step.kind != plan::StepKind::WriteFile) {
+        if plan.is_refused() || plan.steps().iter().all(|step| step.kind != plan::StepKind::WriteFile) {
             self.not_composed += 1;
             return;
         }

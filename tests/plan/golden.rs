@@ -79,7 +79,7 @@ fn make_plan(copy: &Path, direction: Direction) -> Plan {
     let settings = settings(copy);
     match observe::take_snapshot(&settings) {
         Ok(snapshot) => plan::make(&snapshot, &settings, direction),
-        Err(finding) => Plan::failed(vec![finding]),
+        Err(finding) => Plan::refused(vec![finding]),
     }
 }
 
@@ -118,7 +118,7 @@ fn expect(case: &Path, file: &str, found: &[u8], failures: &mut Vec<String>) {
 }
 
 fn target(plan: &Plan) -> Option<&plan::Step> {
-    plan.steps.iter().find(|step| step.kind == StepKind::ReplaceTarget)
+    plan.steps().iter().find(|step| step.kind == StepKind::ReplaceTarget)
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn every_case_gives_its_plan_and_can_be_undone() {
         let copy = copy(&case, &name);
         let plan = make_plan(&copy, Direction::Apply);
         expect(&case, "plan.json", json(&plan, &copy).as_bytes(), &mut failures);
-        if plan.has_errors() {
+        if plan.is_refused() {
             failures.push(format!("{name} is refused: {:?}", plan.findings));
             continue;
         }
@@ -141,7 +141,7 @@ fn every_case_gives_its_plan_and_can_be_undone() {
 
         carry_out(&copy, Direction::Apply);
         let again = make_plan(&copy, Direction::Apply);
-        if !again.steps.is_empty() || again.has_errors() {
+        if !again.steps().is_empty() || again.is_refused() {
             failures.push(format!("{name}: planning again gives {}", json(&again, &copy)));
         }
         // without the journal the way back is found in the manifest alone
@@ -152,7 +152,7 @@ fn every_case_gives_its_plan_and_can_be_undone() {
         }
         carry_out(&copy, Direction::Restore);
         let nothing = make_plan(&copy, Direction::Restore);
-        if !nothing.steps.is_empty() {
+        if !nothing.steps().is_empty() {
             failures.push(format!("{name}: restoring twice gives {}", json(&nothing, &copy)));
         }
         edited += 1;
@@ -171,14 +171,14 @@ fn every_hostile_case_is_refused_with_a_reason_and_a_way_out() {
         let copy = copy(case, &format!("hostile-{name}"));
         let plan = make_plan(&copy, Direction::Apply);
         expect(case, "plan.json", json(&plan, &copy).as_bytes(), &mut failures);
-        if !plan.steps.is_empty() {
+        if !plan.steps().is_empty() {
             failures.push(format!("{name}: something is planned"));
         }
         if plan.findings.iter().any(|finding| finding.message.is_empty() || finding.way_out.is_empty()) {
             failures.push(format!("{name}: a finding without message or way out"));
         }
         // a source without a configuration is no error, but then nothing is planned
-        if !plan.has_errors() && plan.findings.iter().all(|finding| finding.rule != "no-config") {
+        if !plan.is_refused() && plan.findings.iter().all(|finding| finding.rule != "no-config") {
             failures.push(format!("{name}: nobody complains"));
         }
     }

@@ -286,7 +286,7 @@ fn run(root: &Path, sources: &Path, operation: Operation, command: &str, fs: &Fa
     }
     let outcome = reconcile::run(&request, &env, &mut |_| {}).map_err(told)?;
     match outcome.plan.findings.first() {
-        Some(finding) if outcome.plan.has_errors() => Err(format!("{}: {}", finding.rule, finding.message)),
+        Some(finding) if outcome.plan.is_refused() => Err(format!("{}: {}", finding.rule, finding.message)),
         _ => Ok(outcome),
     }
 }
