@@ -1,15 +1,20 @@
-//! The loop: look, decide, act, tell; then sleep until something changes. What to decide is in `phase`, how to write in
-//! `reconcile`, what counts as proof in `verify`; here is only the request.
+//! The agent's loop: look, decide, act, report; then sleep until something changes.
 //!
-//! It reads and writes files itself, which may take long: whoever must be answered meanwhile runs on another thread.
+//! What to decide is in `phase`, how to write in `reconcile`, what counts as proof in `verify`; here is only the order.
+//! The loop reads and writes files itself, which may take long: probes and reports run on another thread.
 
 mod act;
+mod change;
 mod judge;
 mod limit;
+mod look;
 mod options;
 mod others;
-mod telling;
+mod reporting;
+mod seen;
+mod turn;
 mod watching;
+mod write;
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -18,33 +23,29 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::dir_watcher::DirWatcher;
-use crate::finding::{Finding, Level};
-use crate::journal::{Bad, Commit, Initiator, Journal};
-use crate::observe::{Fingerprint, Snapshot};
+use crate::finding::Finding;
+use crate::journal::Initiator;
 use crate::phase::{self, Decision, Fault, NodeState, Phase, Subject};
-use crate::plan::{Direction, Plan};
-use crate::report::{Counts, Report};
+use crate::plan::Direction;
+use crate::report::Report;
 use crate::revision::Digest;
 use crate::settings::Settings;
-use crate::verify::{Cause, Failure, Health, PodWatch, Trial};
-use limit::Limit;
-use options::{ClientHandle, FsHandle};
+use crate::verify::{Cause, Failure, PodWatch, Trial};
+use change::Pace;
+use options::{ClientHandle, Handles};
 pub use options::{Options, Outside, Proof, Rollout, SchedulerAt};
-use others::Others;
-use watching::KnownFiles;
+use reporting::Reporting;
+use seen::{LastLook, Seen};
+use turn::{Rest, Turn};
+use watching::Watched;
 
-/// What could not be written is tried again after this.
+/// Pause before a failed write is tried again.
 const RETRY: Duration = Duration::from_secs(30);
 /// How often the scheduler itself is asked while it must answer.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
-/// No turn follows the other at once, whatever was reckoned.
+/// Minimum pause between two turns.
 const MIN_REST: Duration = Duration::from_millis(100);
-/// So many commits are made within a minute, whatever they are for: each restarts a scheduler.
-const MAX_COMMITS: usize = 20;
-/// More repairs of drift than this within an hour mean that somebody else manages the file.
-const MAX_DRIFTS: usize = 3;
-/// One turn takes a few steps (apply, look, verify); one that takes more goes on in the next.
+/// Steps in one turn (apply, look, verify); a turn that needs more goes on in the next.
 const MAX_STEPS: usize = 6;
 
 /// The agent.
@@ -54,41 +55,32 @@ pub struct Agent {
     options: Options,
     /// In the lock, for others who wait: with a number of its own, since in their pods all agents are process 1
     command: String,
-    client: Option<ClientHandle>,
-    scheduler: SchedulerAt,
-    fs: FsHandle,
-    report: watch::Sender<Report>,
-    turned: watch::Sender<Instant>,
+    outside: Handles,
     began: Instant,
-    dir_watcher: DirWatcher,
-    pod: Option<(String, PodWatch)>,
-    health: Option<(String, Health)>,
-    /// Whether a commit that is not proven may be in place
+    watched: Watched,
+    last: LastLook,
+    work: Work,
+    pace: Pace,
+    reporting: Reporting,
+}
+
+/// The commit on trial, and what became of the ones before it.
+#[derive(Debug, Default)]
+struct Work {
+    /// Whether an unproven commit may be in place
     is_pending: bool,
-    /// How often in a row the API had nothing new to say
-    asked_in_vain: u32,
     /// The trial of a text
     trial: Option<(Digest, Trial)>,
-    /// What failed and was taken back in this life
+    /// How often in a row the API had nothing new to say
+    asked_in_vain: u32,
+    /// When the agent committed last
+    committed: Option<Duration>,
+    /// What failed and was rolled back since the agent started
     failure: Option<Failure>,
     /// The text that came back then
     came_back: Option<Digest>,
     /// An original that does not run without our edit either
     failing_original: Option<FailingOriginal>,
-    committed: Option<Duration>,
-    commits: Limit,
-    drifts: Limit,
-    others: Others,
-    counts: Counts,
-    /// Files as they were seen or written last
-    known_files: KnownFiles,
-    unwatched: Option<String>,
-    /// The text beside which something of ours could not be removed: no reason to try it all the time
-    cleanup_failed_for: Option<Digest>,
-    /// What the last look found
-    snapshot: Option<Snapshot>,
-    /// Fingerprint of all that, from before the look
-    fingerprint: Option<Fingerprint>,
 }
 
 /// An original that failed after a revision did.
@@ -100,26 +92,8 @@ struct FailingOriginal {
     reason: String,
 }
 
-/// What one look found.
-struct Seen {
-    snapshot: Snapshot,
-    plan: Plan,
-    journal: Journal,
-    settled: bool,
-    /// The same, but for what could be removed
-    is_recorded: bool,
-    /// Whether the sources were read too
-    is_whole: bool,
-}
-
-/// Where a turn ends: what to say, and when to look again.
-struct Rest {
-    node_state: NodeState,
-    after: Duration,
-}
-
 impl Agent {
-    /// An agent that has not looked yet; tells through the two channels.
+    /// An agent that has not looked yet; reports through the two channels.
     pub fn new(
         settings: Settings,
         options: Options,
@@ -132,31 +106,13 @@ impl Agent {
             settings,
             options,
             command: format!("run {:08x}", RandomState::new().build_hasher().finish() >> 32),
-            client: client.map(ClientHandle),
-            scheduler,
-            fs: FsHandle(fs),
-            report,
-            turned,
+            outside: Handles::new(client, fs, scheduler),
             began: Instant::now(),
-            dir_watcher,
-            pod: None,
-            health: None,
-            is_pending: true,
-            asked_in_vain: 0,
-            trial: None,
-            failure: None,
-            came_back: None,
-            failing_original: None,
-            committed: None,
-            commits: Limit::new(MAX_COMMITS, Duration::from_mins(1)),
-            drifts: Limit::new(MAX_DRIFTS, Duration::from_hours(1)),
-            others: Others::default(),
-            counts: Counts::default(),
-            known_files: KnownFiles::default(),
-            unwatched: None,
-            cleanup_failed_for: None,
-            snapshot: None,
-            fingerprint: None,
+            watched: Watched::new(dir_watcher),
+            last: LastLook::default(),
+            work: Work { is_pending: true, ..Work::default() },
+            pace: Pace::default(),
+            reporting: Reporting::new(report, turned),
         }
     }
 
@@ -170,25 +126,25 @@ impl Agent {
                 () = &mut shutdown => return self.leave(),
                 after = self.turn() => after,
             };
-            self.turned.send_replace(Instant::now());
+            self.reporting.turned.send_replace(Instant::now());
             let mut deadline = Instant::now() + after;
             loop {
                 tokio::select! {
                     biased;
                     () = &mut shutdown => return self.leave(),
-                    paths = self.dir_watcher.next() => if self.is_news(&paths) {
-                        self.dir_watcher.quiet().await;
+                    paths = self.watched.dirs.next() => if self.is_news(&paths) {
+                        self.watched.dirs.quiet().await;
                         break;
                     },
-                    () = pod_changed(&mut self.pod) => {
-                        self.asked_in_vain = 0;
+                    () = pod_changed(&mut self.watched.pod) => {
+                        self.work.asked_in_vain = 0;
                         break;
                     }
                     () = tokio::time::sleep_until(deadline) => {
-                        if self.report.borrow().node_state.phase != Phase::Ready || self.has_changed() {
+                        if self.reporting.report.borrow().node_state.phase != Phase::Ready || self.has_changed() {
                             break;
                         }
-                        self.turned.send_replace(Instant::now());
+                        self.reporting.turned.send_replace(Instant::now());
                         deadline = Instant::now() + after;
                     }
                 }
@@ -198,9 +154,9 @@ impl Agent {
 
     /// Looks, decides and acts until there is nothing more to do now. Gives when to look again.
     async fn turn(&mut self) -> Duration {
-        self.counts.turns += 1;
+        self.reporting.counts.turns += 1;
         for _ in 0..MAX_STEPS {
-            if self.is_pending && self.judge_pending().await {
+            if self.work.is_pending && self.judge_pending().await {
                 continue;
             }
             let fingerprint = self.fingerprint_now();
@@ -212,20 +168,20 @@ impl Agent {
                 }
             };
             // a fingerprint of other files than the look has read says nothing about it
-            self.fingerprint = fingerprint.filter(|_| self.snapshot.as_ref() == Some(&seen.snapshot));
-            self.snapshot = Some(seen.snapshot.clone());
-            self.is_pending = self.is_in_the_middle(&seen);
+            self.last.fingerprint = fingerprint.filter(|_| self.last.snapshot.as_ref() == Some(&seen.snapshot));
+            self.last.snapshot = Some(seen.snapshot.clone());
+            self.work.is_pending = self.is_in_the_middle(&seen);
             if self.watch_over(&seen) {
                 // changes before the watch existed raised no event, so look again
                 continue;
             }
             self.note_others(&seen);
-            if self.counts.turns == 1 {
+            if self.reporting.counts.turns == 1 {
                 self.tighten(&seen);
             }
-            if let Some(rest) = self.step(&seen).await {
+            if let Turn::Sleep(rest) = self.step(&seen).await {
                 self.say(Some(&seen), rest.node_state);
-                self.mark(&seen);
+                self.take_fingerprint(&seen);
                 return rest.after.clamp(MIN_REST, self.options.resync.max(MIN_REST));
             }
         }
@@ -236,16 +192,16 @@ impl Agent {
     /// not keep a broken scheduler in place. Says whether something was done.
     async fn judge_pending(&mut self) -> bool {
         let Ok(seen) = self.look_at_host() else { return false };
-        let rest = Rest { node_state: self.report.borrow().node_state.clone(), after: self.options.resync };
-        self.judge_pending_commit(&seen, rest).await.is_none()
+        let rest = Rest { node_state: self.reporting.report.borrow().node_state.clone(), after: self.options.resync };
+        matches!(self.judge_pending_commit(&seen, rest).await, Turn::Again)
     }
 
-    /// One step; none if there is more to do.
-    async fn step(&mut self, seen: &Seen) -> Option<Rest> {
+    /// One step.
+    async fn step(&mut self, seen: &Seen) -> Turn {
         let cleanup_failed_for =
-            seen.is_recorded && self.cleanup_failed_for.is_some() && self.cleanup_failed_for == text_of(seen);
+            seen.is_recorded && self.last.cleanup_failed_for.is_some() && self.last.cleanup_failed_for == seen.text();
         let decide = phase::decide(&seen.plan, &seen.journal, seen.settled || cleanup_failed_for);
-        if let (Decision::Stay(_) | Decision::VerifyLastGood(_), Some(good)) = (&decide, last_good_that_is_gone(seen)) {
+        if let (Decision::Stay(_) | Decision::VerifyLastGood(_), Some(good)) = (&decide, seen.lost_revision()) {
             return self.put_back(seen, &good);
         }
         match decide {
@@ -257,22 +213,24 @@ impl Agent {
                 if let Some(reason) = self.must_wait_for_original(seen) {
                     return self.verify(seen, &Subject::Original { reason }, None).await;
                 }
-                let rest = self.change(seen, change).await?;
-                self.judge_pending_commit(seen, rest).await
+                match self.change(seen, change).await {
+                    Turn::Again => Turn::Again,
+                    Turn::Sleep(rest) => self.judge_pending_commit(seen, rest).await,
+                }
             }
             Decision::RollBack(Fault { reason, .. }) => {
                 self.roll_back(seen, Failure { cause: Cause::Before, message: reason, container: None })
             }
             Decision::Verify => {
                 let subject =
-                    Subject::Wanted { was_proven: was_proven(seen), waits_for_image: self.waits_for_image(seen) };
+                    Subject::Wanted { was_proven: seen.was_proven(), waits_for_image: self.waits_for_image(seen) };
                 self.verify(seen, &subject, None).await
             }
             Decision::VerifyLastGood(failed) => {
                 // of the original, and of what others made of ours, the journal takes no note
-                let was_proven = !is_current(seen) || was_proven(seen);
+                let was_proven = !seen.is_current() || seen.was_proven();
                 let may_clear = self.may_clear(seen);
-                let never_ran = self.is_in_the_middle(seen) && !has_run(seen);
+                let never_ran = self.is_in_the_middle(seen) && !seen.has_run();
                 self.verify(seen, &Subject::LastGood { failed, was_proven, may_clear, never_ran }, None).await
             }
         }
@@ -280,13 +238,13 @@ impl Agent {
 
     /// What is wanted cannot be had now. What was committed before and is not proven yet is after_verdict to its end all the same,
     /// and taken back if it fails: it may be why nothing is scheduled.
-    async fn judge_pending_commit(&mut self, seen: &Seen, rest: Rest) -> Option<Rest> {
+    async fn judge_pending_commit(&mut self, seen: &Seen, rest: Rest) -> Turn {
         if !self.is_in_the_middle(seen) {
-            return Some(rest);
+            return Turn::Sleep(rest);
         }
         let subject = match seen.journal.bad.iter().max_by_key(|(_, bad)| bad.since) {
             // what was proven before is in place again, after another revision failed
-            Some((revision, bad)) if has_run(seen) && came_by_rollback(seen, bad) => {
+            Some((revision, bad)) if seen.has_run() && seen.came_by_rollback(bad) => {
                 let failed = Fault { revision: revision.clone(), reason: bad.reason.clone() };
                 Subject::LastGood { failed, was_proven: false, may_clear: false, never_ran: false }
             }
@@ -296,34 +254,30 @@ impl Agent {
     }
 
     fn waits_for_image(&self, seen: &Seen) -> bool {
-        self.settings.overrides.image.is_none() || has_run(seen)
+        self.settings.overrides.image.is_none() || seen.has_run()
     }
 
-    /// Whether a commit of ours is in place that is to be proven and is not yet; others may have edited its text since.
+    /// Whether a commit of ours is in place that somebody can prove and nobody has proven yet.
     fn is_in_the_middle(&self, seen: &Seen) -> bool {
-        let Journal { current, last_good, hold, .. } = &seen.journal;
-        let ours = seen.plan.target.as_ref().and_then(|target| target.ours()).map(|ours| ours.generation);
-        let is = |commit: &Option<Commit>| ours.is_some() && commit.as_ref().map(|commit| commit.generation) == ours;
-        let is_unproven = if is_current(seen) { !was_proven(seen) } else { is(current) && !is(last_good) };
-        self.asks() && is_unproven && hold.is_none()
+        self.asks() && seen.is_unproven()
     }
 
     /// Whether the failure of what is in place would show that the revision is not at fault: it is the very original that
     /// came back when the revision failed, and it was not seen to run since.
     fn may_clear(&self, seen: &Seen) -> bool {
         let is_original = seen.plan.target.as_ref().is_some_and(|target| target.ours().is_none());
-        let came_back = self.came_back.is_some() && self.came_back == text_of(seen);
+        let came_back = self.work.came_back.is_some() && self.work.came_back == seen.text();
         let has_run =
-            self.trial.as_ref().is_some_and(|(text, trial)| Some(*text) == text_of(seen) && trial.is_confirmed());
+            self.work.trial.as_ref().is_some_and(|(text, trial)| Some(*text) == seen.text() && trial.is_confirmed());
         is_original && came_back && !has_run
     }
 
     /// Why what is wanted waits for the original: it was tried, and then the original failed as well.
     fn must_wait_for_original(&mut self, seen: &Seen) -> Option<String> {
-        let failing = self.failing_original.take()?;
-        let is_same = text_of(seen) == Some(failing.text) && seen.plan.revision.as_ref() == Some(&failing.waiting);
+        let failing = self.work.failing_original.take()?;
+        let is_same = seen.text() == Some(failing.text) && seen.plan.revision.as_ref() == Some(&failing.waiting);
         let reason = failing.reason.clone();
-        self.failing_original = Some(failing).filter(|_| is_same);
+        self.work.failing_original = Some(failing).filter(|_| is_same);
         is_same.then_some(reason)
     }
 
@@ -342,13 +296,11 @@ impl Agent {
         let message = "stopping in the middle of a change: what ran before comes back first";
         self.say(Some(&seen), NodeState::new(Phase::Applying, "RollingBack", message));
         // a proven revision that was put on another original and is not up again yet has no text before it to go back to
-        let is_up = self.trial.as_ref().is_some_and(|(text, trial)| Some(*text) == text_of(&seen) && trial.is_ready());
-        let direction = if has_run(&seen) && !is_up { Direction::Restore } else { Direction::LastGood };
-        let outcome = self.write(direction, Initiator::Agent, text_of(&seen))?;
-        match outcome.plan.findings.into_iter().find(|finding| finding.level == Level::Error) {
-            Some(finding) => Err(finding),
-            None => Ok(()),
-        }
+        let is_up =
+            self.work.trial.as_ref().is_some_and(|(text, trial)| Some(*text) == seen.text() && trial.is_ready());
+        let direction = if seen.has_run() && !is_up { Direction::Restore } else { Direction::LastGood };
+        let outcome = self.write(direction, Initiator::Agent, seen.text())?;
+        outcome.plan.error().cloned().map_or(Ok(()), Err)
     }
 }
 
@@ -358,37 +310,4 @@ async fn pod_changed(pod: &mut Option<(String, PodWatch)>) {
         Some((_, pod)) => pod.changed().await,
         None => std::future::pending().await,
     }
-}
-
-/// The text that stands.
-fn text_of(seen: &Seen) -> Option<Digest> {
-    seen.plan.target.as_ref().map(|target| target.digest)
-}
-
-/// Whether the text in place is exactly what we committed last.
-fn is_current(seen: &Seen) -> bool {
-    text_of(seen).is_some_and(|text| seen.journal.is_current(text))
-}
-
-/// Whether the very text that stands was proven to run.
-fn was_proven(seen: &Seen) -> bool {
-    seen.journal.is_proven() && is_current(seen)
-}
-
-/// Whether the revision that is in place was proven to run, in this text or in another.
-fn has_run(seen: &Seen) -> bool {
-    let ours = seen.plan.target.as_ref().and_then(|target| target.ours());
-    ours.is_some_and(|ours| seen.journal.has_proven(&ours.revision))
-}
-
-/// Whether what is in place was committed when this mark was made, or before.
-fn came_by_rollback(seen: &Seen, bad: &Bad) -> bool {
-    seen.journal.current.as_ref().is_some_and(|commit| bad.since >= commit.since)
-}
-
-/// The revision that was proven last, where somebody else took it out of the target and nobody holds.
-fn last_good_that_is_gone(seen: &Seen) -> Option<String> {
-    let Journal { current, last_good, hold, .. } = &seen.journal;
-    let is_gone = seen.plan.target.as_ref().is_some_and(|target| target.ours().is_none());
-    last_good.as_ref().filter(|_| is_gone && hold.is_none() && current.is_some()).map(|good| good.revision.clone())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Agent, ClientHandle, HEALTH_INTERVAL, Proof, Rest, Seen, is_current};
+use super::{Agent, ClientHandle, HEALTH_INTERVAL, Proof, Rest, Seen, Turn};
 use crate::cluster;
 use crate::compose;
 use crate::phase::{self, Action, Phase, Subject};
@@ -28,27 +28,23 @@ enum Ask {
 }
 
 impl Agent {
-    /// Judges what is in place and does what follows from it. `rest`: what to say of the node while that is not what is
-    /// wanted.
-    pub(super) async fn verify(
-        &mut self,
-        seen: &Seen,
-        subject: &Subject,
-        judge_pending_commit: Option<Rest>,
-    ) -> Option<Rest> {
-        let mut verdict = self.judge(seen, subject, Ask::WhenOld).await?;
+    /// Judges what is in place and does what follows. `meanwhile` is what the node reports while a commit is judged that is not
+    /// what is wanted.
+    pub(super) async fn verify(&mut self, seen: &Seen, subject: &Subject, meanwhile: Option<Rest>) -> Turn {
+        let Some(mut verdict) = self.judge(seen, subject, Ask::WhenOld).await else { return Turn::Again };
         if subject.is_on_trial() && matches!(verdict, Verdict::Proven(_) | Verdict::Failed(_) | Verdict::Nudge) {
             // a watch may be silent because nothing happens, or because nothing comes through: who acts has asked
-            verdict = self.judge(seen, subject, Ask::Now).await?;
+            let Some(answered) = self.judge(seen, subject, Ask::Now).await else { return Turn::Again };
+            verdict = answered;
             if let Some(why) = self.is_kubelet_silent(&verdict).await {
                 verdict = Verdict::Unknown(why);
             }
         }
-        if let (Verdict::Proven(_), Some((_, trial))) = (&verdict, &mut self.trial) {
+        if let (Verdict::Proven(_), Some((_, trial))) = (&verdict, &mut self.work.trial) {
             trial.confirmed();
         }
         let is_in_vain = !matches!(verdict, Verdict::Wait(..) | Verdict::Proven(_));
-        self.asked_in_vain = if is_in_vain { self.asked_in_vain.saturating_add(1) } else { 0 };
+        self.work.asked_in_vain = if is_in_vain { self.work.asked_in_vain.saturating_add(1) } else { 0 };
         let mut after = match &verdict {
             Verdict::Wait(_, until) if self.asks() => until.saturating_sub(self.now()).min(ASK_INTERVAL),
             Verdict::Wait(_, until) => until.saturating_sub(self.now()),
@@ -60,36 +56,36 @@ impl Agent {
         if self.asks_scheduler(seen) && matches!(verdict, Verdict::Wait(..)) {
             after = after.min(HEALTH_INTERVAL);
         }
-        match (phase::after_verdict(&verdict, subject), judge_pending_commit) {
+        match (phase::after_verdict(&verdict, subject), meanwhile) {
             (Action::Say(node_state), Some(rest)) if node_state.phase != Phase::Degraded => {
-                Some(Rest { after: after.min(rest.after), ..rest })
+                Turn::Sleep(Rest { after: after.min(rest.after), ..rest })
             }
             (Action::Say(node_state), rest) => {
-                Some(Rest { node_state, after: rest.map_or(after, |rest| after.min(rest.after)) })
+                Turn::Sleep(Rest { node_state, after: rest.map_or(after, |rest| after.min(rest.after)) })
             }
-            // what others made of a commit is noted by the pass that applies, not by this one
-            (Action::Prove, Some(rest)) if !is_current(seen) => Some(rest),
+            // what others made of a commit is recorded by the pass that applies, not by this one
+            (Action::Prove, Some(rest)) if !seen.is_current() => Turn::Sleep(rest),
             (Action::Prove, _) => self.prove(seen),
             (Action::Nudge, _) => self.nudge(seen),
             (Action::RollBack(failure), _) => self.roll_back(seen, failure),
             (Action::Forgive(failure), _) => self.forgive(seen, &failure),
             (Action::Resume, _) => {
-                self.failing_original = None;
-                None
+                self.work.failing_original = None;
+                Turn::Again
             }
         }
     }
 
     /// The longer the API has nothing new to say, the less often it is asked; news of the pod begin anew.
     fn patience(&self) -> Duration {
-        (ASK_AGAIN * 2_u32.pow(self.asked_in_vain.saturating_sub(1).min(3))).min(LEAST_OFTEN)
+        (ASK_AGAIN * 2_u32.pow(self.work.asked_in_vain.saturating_sub(1).min(3))).min(LEAST_OFTEN)
     }
 
     /// Why nothing follows from what the pod shows: the kubelet does not report, so it is the pod of some time ago. An end is
     /// an end all the same.
     async fn is_kubelet_silent(&mut self, verdict: &Verdict) -> Option<String> {
         let is_news = matches!(verdict, Verdict::Failed(Failure { cause: Cause::Ended, .. }));
-        let (false, Some(ClientHandle(client))) = (is_news, &self.client) else { return None };
+        let (false, Some(ClientHandle(client))) = (is_news, &self.outside.client) else { return None };
         if !matches!(verdict, Verdict::Proven(_) | Verdict::Failed(_) | Verdict::Nudge) {
             return None;
         }
@@ -98,7 +94,7 @@ impl Agent {
             Ok(false) => "the kubelet of this node does not report to the API".to_owned(),
             Err(why) => format!("the API does not say whether the kubelet reports: {why}"),
         };
-        if let Some((_, trial)) = &mut self.trial {
+        if let Some((_, trial)) = &mut self.work.trial {
             trial.without_kubelet();
         }
         Some(why)
@@ -113,17 +109,18 @@ impl Agent {
         let is_old = subject.was_proven()
             && match subject {
                 Subject::Wanted { .. } => true,
-                Subject::LastGood { .. } => self.failure.is_none(),
+                Subject::LastGood { .. } => self.work.failure.is_none(),
                 Subject::Original { .. } => false,
             };
-        if self.trial.as_ref().is_none_or(|(text, trial)| *text != target.digest || *trial.expected() != expected) {
+        if self.work.trial.as_ref().is_none_or(|(text, trial)| *text != target.digest || *trial.expected() != expected)
+        {
             let settle = if is_old { Duration::ZERO } else { self.options.limits.settle };
-            let failed = self.failure.as_ref().and_then(|failure| failure.container.clone());
+            let failed = self.work.failure.as_ref().and_then(|failure| failure.container.clone());
             let trial = Trial::new(expected, Limits { settle, ..self.options.limits }, failed);
-            self.trial = Some((target.digest, trial));
+            self.work.trial = Some((target.digest, trial));
         }
         let now = self.now();
-        self.trial.as_mut().map(|(_, trial)| trial.judge(&observation, healthy, now))
+        self.work.trial.as_mut().map(|(_, trial)| trial.judge(&observation, healthy, now))
     }
 
     /// What a mirror pod must show for this target.
@@ -135,14 +132,14 @@ impl Agent {
 
     /// The pod as it is known, or as the API has it now; begins to follow it.
     async fn observation(&mut self, expected: &Expectation, subject: &Subject, ask: Ask) -> Observation {
-        let (Proof::MirrorPod, Some(ClientHandle(client))) = (self.options.proof, &self.client) else {
+        let (Proof::MirrorPod, Some(ClientHandle(client))) = (self.options.proof, &self.outside.client) else {
             return Observation::Unasked;
         };
         let place = format!("{}/{}", expected.namespace, expected.name);
-        if self.pod.as_ref().is_none_or(|(known, _)| *known != place) {
-            self.pod = Some((place, PodWatch::begin(client.clone(), &expected.namespace, &expected.name)));
+        if self.watched.pod.as_ref().is_none_or(|(known, _)| *known != place) {
+            self.watched.pod = Some((place, PodWatch::begin(client.clone(), &expected.namespace, &expected.name)));
         }
-        let Some((_, pod)) = &mut self.pod else { return Observation::Unasked };
+        let Some((_, pod)) = &mut self.watched.pod else { return Observation::Unasked };
         let (mut known, age) = pod.latest();
         let is_fresh = age <= FRESH || !subject.is_on_trial();
         if ask == Ask::Now || !known.is_answer() || !is_fresh {
@@ -158,21 +155,21 @@ impl Agent {
 
     /// Whether anybody is asked at all.
     pub(super) fn asks(&self) -> bool {
-        self.options.proof == Proof::MirrorPod && self.client.is_some()
+        self.options.proof == Proof::MirrorPod && self.outside.client.is_some()
     }
 
     /// Whether the scheduler must answer itself: nobody asks it for the kubelet, or the API is away.
     fn asks_scheduler(&self, seen: &Seen) -> bool {
         let has_probe = seen.plan.target.as_ref().is_some_and(|target| target.pod.has_readiness_probe);
-        let is_away = || self.pod.as_ref().is_some_and(|(_, pod)| pod.is_away());
+        let is_away = || self.watched.pod.as_ref().is_some_and(|(_, pod)| pod.is_away());
         self.asks() && (!has_probe || is_away())
     }
 
     async fn ask_scheduler(&mut self, expected: &Expectation) -> Option<bool> {
         let url = &expected.health_url;
-        if self.health.as_ref().is_none_or(|(known, _)| known != url) {
-            self.health = Some((url.clone(), (self.scheduler.0)(url)?));
+        if self.watched.health.as_ref().is_none_or(|(known, _)| known != url) {
+            self.watched.health = Some((url.clone(), (self.outside.scheduler.0)(url)?));
         }
-        Some(self.health.as_ref()?.1.is_well().await)
+        Some(self.watched.health.as_ref()?.1.is_well().await)
     }
 }

@@ -90,7 +90,21 @@ impl std::fmt::Debug for SchedulerAt {
     }
 }
 
-/// A client that can be shown.
+/// The agent's own hold on the world outside.
+#[derive(Debug)]
+pub(super) struct Handles {
+    pub client: Option<ClientHandle>,
+    pub fs: FsHandle,
+    pub scheduler: SchedulerAt,
+}
+
+impl Handles {
+    pub fn new(client: Option<Client>, fs: Arc<dyn HostFs + Send + Sync>, scheduler: SchedulerAt) -> Self {
+        Self { client: client.map(ClientHandle), fs: FsHandle(fs), scheduler }
+    }
+}
+
+/// A client, with a `Debug`.
 #[derive(Clone)]
 pub(super) struct ClientHandle(pub Client);
 

@@ -56,7 +56,7 @@ impl Agent {
     /// Notes a commit that another agent made since this one did.
     pub(super) fn note_others(&mut self, seen: &Seen) {
         let ours = seen.plan.target.as_ref().and_then(|target| target.ours());
-        if !self.others.is_foreign(ours.map(|ours| ours.generation)) {
+        if !self.pace.others.is_foreign(ours.map(|ours| ours.generation)) {
             return;
         }
         let is_in_journal =
@@ -68,9 +68,9 @@ impl Agent {
             _ => format!("it keeps its state elsewhere than in {}", self.settings.state_dir),
         };
         tracing::warn!("another schedpatch replaced the manifest: {who}");
-        self.others.who = who;
+        self.pace.others.who = who;
         let now = self.now();
-        self.others.commits.note(now);
+        self.pace.others.commits.note(now);
     }
 
     fn is_own_line(&self, line: &str) -> bool {

@@ -4,14 +4,32 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{Agent, Seen};
-use crate::dir_watcher::is_ignorable;
+use crate::dir_watcher::{DirWatcher, is_ignorable};
 use crate::journal::{LOCK_FILE, STATE_FILE};
 use crate::observe::{self, Fingerprint};
 use crate::phase::Phase;
 use crate::revision::Digest;
+use crate::verify::{Health, PodWatch};
 
-/// Files whose content the agent knows, by their place in its own tree: its own writes are no news.
-pub(super) type KnownFiles = Vec<(PathBuf, Digest)>;
+/// What the agent watches.
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub dirs: DirWatcher,
+    /// Why not every directory can be watched
+    pub trouble: Option<String>,
+    /// Files whose content the agent knows, by their place in its own tree: its own writes are no news
+    pub known_files: Vec<(PathBuf, Digest)>,
+    /// The mirror pod, by its namespace and name
+    pub pod: Option<(String, PodWatch)>,
+    /// The scheduler's own endpoint, by its address
+    pub health: Option<(String, Health)>,
+}
+
+impl Watched {
+    pub fn new(dirs: DirWatcher) -> Self {
+        Self { dirs, trouble: None, known_files: Vec::new(), pod: None, health: None }
+    }
+}
 
 impl Agent {
     /// Keeps the watches where they are needed; says whether there are new ones.
@@ -21,13 +39,13 @@ impl Agent {
         let target = seen.plan.target.as_ref().map(|target| (target.path.as_str(), target.digest));
         let journal = seen.snapshot.state.digest.map(|digest| (state_file.as_str(), digest));
         let known = target.into_iter().chain(journal);
-        self.known_files = known.filter_map(|(path, digest)| Some((self.on_host(path)?, digest))).collect();
-        let (is_new, trouble) = self.dir_watcher.keep(&dirs);
-        if let Some(why) = trouble.as_ref().filter(|why| self.unwatched.as_ref() != Some(why)) {
+        self.watched.known_files = known.filter_map(|(path, digest)| Some((self.on_host(path)?, digest))).collect();
+        let (is_new, trouble) = self.watched.dirs.keep(&dirs);
+        if let Some(why) = trouble.as_ref().filter(|why| self.watched.trouble.as_ref() != Some(why)) {
             let every = self.options.resync.as_secs();
             tracing::warn!("cannot watch everything, so the agent looks every {every} s: {why}");
         }
-        self.unwatched = trouble;
+        self.watched.trouble = trouble;
         is_new
     }
 
@@ -60,7 +78,7 @@ impl Agent {
     /// Whether somebody else changed something that matters.
     pub(super) fn is_news(&self, paths: &BTreeSet<PathBuf>) -> bool {
         let is_known = |path: &PathBuf| {
-            let known = self.known_files.iter().find(|(known, _)| known == path).map(|(_, digest)| *digest);
+            let known = self.watched.known_files.iter().find(|(known, _)| known == path).map(|(_, digest)| *digest);
             known.is_some() && known == observe::own_content(path).ok().map(|bytes| Digest::of_bytes(&bytes))
         };
         !paths.iter().all(|path| is_ignorable(path) || self.is_own_lock(path) || is_known(path))
@@ -72,22 +90,22 @@ impl Agent {
             && self.on_host(&self.settings.state_dir).is_some_and(|dir| path.parent() == Some(dir.as_path()))
     }
 
-    /// Takes marks, and looks once more. Valid only if the snapshot did not change meanwhile.
-    pub(super) fn mark(&mut self, seen: &Seen) {
-        if self.fingerprint.is_none() && self.report.borrow().node_state.phase == Phase::Ready {
+    /// Takes a fingerprint and looks once more: it is valid only if the snapshot did not change meanwhile.
+    pub(super) fn take_fingerprint(&mut self, seen: &Seen) {
+        if self.last.fingerprint.is_none() && self.reporting.report.borrow().node_state.phase == Phase::Ready {
             let fingerprint = self.fingerprint_now();
-            self.fingerprint =
+            self.last.fingerprint =
                 fingerprint.filter(|_| self.look_once().is_ok_and(|again| again.snapshot == seen.snapshot));
         }
     }
 
     pub(super) fn fingerprint_now(&self) -> Option<Fingerprint> {
-        Fingerprint::of(&self.settings, self.snapshot.as_ref()?)
+        Fingerprint::of(&self.settings, self.last.snapshot.as_ref()?)
     }
 
     /// Whether anything may have changed that a look would see; asked when no event came.
     pub(super) fn has_changed(&self) -> bool {
-        self.fingerprint.is_none() || self.fingerprint != self.fingerprint_now()
+        self.last.fingerprint.is_none() || self.last.fingerprint != self.fingerprint_now()
     }
 }
 

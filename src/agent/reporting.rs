@@ -1,22 +1,40 @@
-//! What the agent tells: one report, replaced whenever something changes.
+//! What the agent reports: one report, replaced whenever something changes.
 
-use super::{Agent, Seen, was_proven};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::{Agent, Seen};
 use crate::apply::{ForeignWrite, Receipt};
 use crate::phase::{NodeState, Phase};
-use crate::report::Report;
+use crate::report::{Counts, Report};
+
+/// Where the agent reports to.
+#[derive(Debug)]
+pub(super) struct Reporting {
+    pub report: watch::Sender<Report>,
+    /// When the last turn ended, for `/livez`
+    pub turned: watch::Sender<Instant>,
+    pub counts: Counts,
+}
+
+impl Reporting {
+    pub fn new(report: watch::Sender<Report>, turned: watch::Sender<Instant>) -> Self {
+        Self { report, turned, counts: Counts::default() }
+    }
+}
 
 impl Agent {
     /// Reports where this node is, and logs it if that is news.
     pub(super) fn say(&mut self, seen: Option<&Seen>, node_state: NodeState) {
-        let before = self.report.borrow().clone();
+        let before = self.reporting.report.borrow().clone();
         let is_news = (before.node_state.phase, &before.node_state.reason) != (node_state.phase, &node_state.reason)
             || before.node_state.message != node_state.message && node_state.phase != Phase::Verifying;
         let since = if before.node_state.phase == node_state.phase { before.since } else { (self.options.clock)() };
-        let mut report = Report { node_state, since, counts: self.counts.clone(), ..before };
+        let mut report = Report { node_state, since, counts: self.reporting.counts.clone(), ..before };
         if let Some(Seen { plan, journal, is_whole, .. }) = seen {
             let target = plan.target.as_ref();
             let ours = target.and_then(|target| target.ours());
-            let proven = seen.is_some_and(was_proven);
+            let proven = seen.is_some_and(Seen::was_proven);
             report.digest = plan.digest.or(report.digest);
             // other sources may come to the same revision, and are then proven with it
             report.verified_digest = if report.node_state.phase == Phase::Ready {
@@ -35,13 +53,13 @@ impl Agent {
         if is_news {
             report.log();
         }
-        self.report.send_replace(report);
+        self.reporting.report.send_replace(report);
     }
 
     /// Logs what happened once, and leaves it for an event.
     pub(super) fn notice(&mut self, reason: &str, message: String) {
         tracing::warn!(reason, "{message}");
-        self.report.send_modify(|report| report.notice(reason, message, true));
+        self.reporting.report.send_modify(|report| report.notice(reason, message, true));
     }
 
     /// Tells of a write of somebody else that our commit replaced in the same instant.
@@ -49,7 +67,7 @@ impl Agent {
         if receipt.foreign_write != ForeignWrite::Lost {
             return;
         }
-        self.counts.overwritten += 1;
+        self.reporting.counts.overwritten += 1;
         let what = match &receipt.kept {
             Some(path) => format!("their text is kept in {path} on this node"),
             None => "what they wrote is lost: have them write it again".to_owned(),

@@ -1,0 +1,169 @@
+//! Writing what is wanted, unless something speaks against it.
+
+use std::time::Duration;
+
+use super::limit::Limit;
+use super::others::Others;
+use super::{Agent, ClientHandle, RETRY, Rest, Rollout, Seen, Turn};
+use crate::cluster;
+use crate::journal::Initiator;
+use crate::phase::{Change, NodeState, Phase};
+use crate::plan::Direction;
+
+/// Commits in a minute, whatever they are for: each restarts a scheduler.
+const MAX_COMMITS: usize = 20;
+/// More repairs of drift than this within an hour mean that somebody else manages the file.
+const MAX_DRIFTS: usize = 3;
+
+/// How often the host was changed, by this agent and by others.
+#[derive(Debug)]
+pub(super) struct Pace {
+    pub commits: Limit,
+    pub drifts: Limit,
+    pub others: Others,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            commits: Limit::new(MAX_COMMITS, Duration::from_mins(1)),
+            drifts: Limit::new(MAX_DRIFTS, Duration::from_hours(1)),
+            others: Others::default(),
+        }
+    }
+}
+
+impl Agent {
+    /// Writes what is wanted, if nothing speaks against it.
+    pub(super) async fn change(&mut self, seen: &Seen, change: Change) -> Turn {
+        let is_drift = change != Change::Files
+            && seen.journal.current.as_ref().map(|commit| &commit.revision) == seen.plan.revision.as_ref();
+        if let Some(after) = self.pace.drifts.wait(self.now()).filter(|_| is_drift) {
+            let message = "somebody else keeps rewriting the manifest: find out who manages this file";
+            return Rest { node_state: NodeState::new(Phase::Degraded, "ForeignManager", message), after }.into();
+        }
+        if let Some(rest) = self.must_brake(change) {
+            return rest.into();
+        }
+        let (reason, message) = match (is_drift, change) {
+            (true, _) => ("Drift", "somebody else changed the manifest; ours is put back"),
+            (false, Change::Files) => ("Mending", "files of ours are put in order"),
+            (false, _) => ("NewRevision", "the manifest is being replaced"),
+        };
+        let applying = NodeState::new(Phase::Applying, reason, message);
+        if change == Change::New {
+            // the API may take its time to answer, and what runs is not what is wanted any more
+            if self.reporting.report.borrow().node_state.is_ready() {
+                self.say(Some(seen), applying.clone());
+            }
+            if let Some(rest) = self.must_wait().await {
+                return rest.into();
+            }
+        }
+        self.say(Some(seen), applying);
+        self.work.failure = None;
+        match self.write_seen(seen) {
+            Ok(outcome) => {
+                let receipt = outcome.receipt.as_ref();
+                if is_drift && receipt.is_some_and(|receipt| receipt.committed) {
+                    self.pace.drifts.note(self.now());
+                    self.reporting.counts.drifts += 1;
+                }
+                if let Some(finding) = receipt.and_then(|receipt| receipt.uncollected.as_ref()) {
+                    tracing::warn!("what nobody needs any more stays for now: {}", NodeState::blocked(finding).message);
+                    self.last.cleanup_failed_for = seen.text().filter(|_| change == Change::Files);
+                }
+                Turn::Again
+            }
+            Err(finding) => Rest::blocked(&finding, RETRY).into(),
+        }
+    }
+
+    /// Why no commit may follow now, whatever it is for.
+    fn must_brake(&mut self, change: Change) -> Option<Rest> {
+        if change == Change::Files {
+            return None;
+        }
+        let now = self.now();
+        if let Some((after, who)) = self.pace.others.too_many(now) {
+            let message = format!(
+                "another schedpatch keeps changing this manifest ({who}): two releases on one node? Uninstall one of them"
+            );
+            return Some(Rest { node_state: NodeState::new(Phase::Degraded, "AnotherSchedpatch", message), after });
+        }
+        let after = self.pace.commits.wait(now)?;
+        let message = format!(
+            "the manifest was replaced too often in the last minute; the next change follows in {} s",
+            after.as_secs() + 1
+        );
+        Some(Rest { node_state: NodeState::new(Phase::Waiting, "TooManyChanges", message), after })
+    }
+
+    /// Why a new revision must not be begun now.
+    async fn must_wait(&mut self) -> Option<Rest> {
+        let ClientHandle(client) = self.outside.client.as_ref()?;
+        let blocked = |reason, message: String, after| {
+            Some(Rest { node_state: NodeState::new(Phase::Blocked, reason, message), after })
+        };
+        let nodes = match cluster::control_planes(client).await {
+            Ok(nodes) => nodes,
+            Err(why) => {
+                let message = format!("nothing new is begun while the API does not answer: {why}");
+                return Some(Rest { node_state: NodeState::new(Phase::Waiting, "ApiAway", message), after: RETRY / 6 });
+            }
+        };
+        if self.options.rollout == Rollout::UnsafeParallel || nodes == [self.options.node.as_str()] {
+            return None;
+        }
+        if nodes.contains(&self.options.node) {
+            let message = format!(
+                "this cluster has {} control-plane nodes, and this version cannot change them one by one; \
+                 --rollout unsafe-parallel changes them as they come",
+                nodes.len()
+            );
+            return blocked("SeveralControlPlanes", message, self.options.resync);
+        }
+        let message = format!(
+            "the API lists no control-plane node {:?} (it lists: {}), so whether it is the only one is unknown; see \
+             --node-name and the label {} of this node",
+            self.options.node,
+            if nodes.is_empty() { "none".to_owned() } else { nodes.join(", ") },
+            cluster::CONTROL_PLANE_LABELS[0],
+        );
+        blocked("NotListed", message, RETRY * 4)
+    }
+
+    /// What was proven last was taken out by somebody else, and what is wanted now cannot be had: the last good text comes back.
+    pub(super) fn put_back(&mut self, seen: &Seen, good: &str) -> Turn {
+        if let Some(after) = self.pace.drifts.wait(self.now()) {
+            let message = "somebody else keeps rewriting the manifest: find out who manages this file";
+            return Rest { node_state: NodeState::new(Phase::Degraded, "ForeignManager", message), after }.into();
+        }
+        let back = match self.look_towards(Direction::LastGood) {
+            Ok(back) => back,
+            Err(finding) => return Rest::blocked(&finding, RETRY).into(),
+        };
+        if back.plan.commit().is_none() || back.plan.revision.as_deref() != Some(good) {
+            let message = format!(
+                "somebody else wrote the manifest anew without revision {good}, which cannot come back because the manifest \
+                 itself has changed; the scheduler runs without our edit until the configuration can be applied"
+            );
+            let node_state = NodeState::new(Phase::Degraded, "LastGoodLost", message);
+            return Rest { node_state, after: self.options.resync }.into();
+        }
+        self.say(
+            Some(seen),
+            NodeState::new(Phase::Applying, "Drift", "somebody else changed the manifest; ours is put back"),
+        );
+        match self.write(Direction::LastGood, Initiator::Agent, None) {
+            Ok(outcome) => {
+                if outcome.receipt.is_some_and(|receipt| receipt.committed) {
+                    self.pace.drifts.note(self.now());
+                    self.reporting.counts.drifts += 1;
+                }
+                Turn::Again
+            }
+            Err(finding) => Rest::blocked(&finding, RETRY).into(),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Everything that the agent writes to the host goes through here, and on through `reconcile`.
+
+use super::{Agent, Seen};
+use crate::apply;
+use crate::finding::Finding;
+use crate::journal::Initiator;
+use crate::plan::Direction;
+use crate::reconcile::{self, Env, Event, Outcome, Request};
+use crate::revision::Digest;
+
+impl Agent {
+    /// One pass that writes, but and only over `expected_text` if our edit is in place.
+    pub(super) fn write(
+        &mut self,
+        direction: Direction,
+        initiator: Initiator,
+        expected_text: Option<Digest>,
+    ) -> Result<Outcome, Finding> {
+        let request = Request { expected_text, ..self.request(direction, initiator) };
+        let outcome = reconcile::run(&request, &self.env(), &mut |event| log(&event));
+        self.note(outcome)
+    }
+
+    /// Takes a revision back that is marked bad; not where somebody has just said to try it again.
+    pub(super) fn write_while_bad(
+        &mut self,
+        direction: Direction,
+        initiator: Initiator,
+        expected_text: Option<Digest>,
+        revision: &str,
+    ) -> Result<Outcome, Finding> {
+        let request = Request { expected_text, while_bad: Some(revision), ..self.request(direction, initiator) };
+        let outcome = reconcile::run(&request, &self.env(), &mut |event| log(&event));
+        self.note(outcome)
+    }
+
+    /// Writes the very revision that was seen to be wanted.
+    pub(super) fn write_seen(&mut self, seen: &Seen) -> Result<Outcome, Finding> {
+        let request = Request {
+            expected_revision: seen.plan.revision.as_deref(),
+            ..self.request(Direction::Apply, Initiator::Agent)
+        };
+        let first = (seen.snapshot.clone(), seen.plan.clone());
+        let outcome = reconcile::run_from(&request, first, &self.env(), &mut |event| log(&event));
+        self.note(outcome)
+    }
+
+    pub(super) fn request(&self, direction: Direction, initiator: Initiator) -> Request<'_> {
+        let (settings, lock_timeout) = (&self.settings, self.options.lock_timeout);
+        let (expected_revision, expected_text, while_bad) = (None, None, None);
+        Request {
+            settings,
+            direction,
+            initiator,
+            expected_revision,
+            expected_text,
+            while_bad,
+            command: &self.command,
+            lock_timeout,
+            purge: false,
+        }
+    }
+
+    pub(super) fn env(&self) -> Env<'_> {
+        Env { fs: &*self.outside.fs.0, clock: &self.options.clock }
+    }
+
+    fn note(&mut self, outcome: Result<Outcome, Finding>) -> Result<Outcome, Finding> {
+        let outcome = outcome.inspect_err(|_| self.reporting.counts.failures += 1)?;
+        if let Some(receipt) = outcome.receipt.as_ref().filter(|receipt| receipt.committed) {
+            self.reporting.counts.commits += 1;
+            self.work.committed = Some(self.now());
+            self.pace.commits.note(self.now());
+            self.pace.others.committed(outcome.plan.generation);
+            self.notice_overwritten(receipt);
+        }
+        Ok(outcome)
+    }
+}
+
+fn log(event: &Event<'_>) {
+    match event {
+        Event::Planned(_) => {}
+        Event::Waiting(holder) => tracing::info!("waiting for another schedpatch: {holder}"),
+        Event::Again(path) => tracing::info!("{path} was changed by somebody else meanwhile"),
+        Event::Done(apply::Done::Wrote(path)) => tracing::debug!("wrote {path}"),
+        Event::Done(apply::Done::Replaced(path)) => tracing::debug!("replaced {path}"),
+        Event::Done(apply::Done::Collected(revision)) => tracing::debug!("removed the old revision {revision}"),
+    }
+}
