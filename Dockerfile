@@ -12,7 +12,6 @@ WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY hack/static hack/static
 COPY benches benches
-COPY tests/*.rs tests/
 COPY tests/e2e tests/e2e
 COPY examples examples
 COPY src src

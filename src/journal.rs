@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::host::HostPath;
 use crate::revision::{Digest, REVISION_DIGITS};
 use crate::timestamp::Timestamp;
 
@@ -71,7 +72,7 @@ pub struct Journal {
     pub generation: u64,
     /// The file that all of this is about
     #[serde(default)]
-    pub target: Option<String>,
+    pub target: Option<HostPath>,
     /// The target without ours, as it was when `current` was committed
     #[serde(default)]
     pub original: Option<Digest>,
@@ -249,11 +250,11 @@ impl Journal {
 
     /// The journal before a commit. From here on the generation is used up, whatever happens.
     #[must_use]
-    pub fn intending(mut self, target: &str, flight: InFlight) -> Self {
+    pub fn intending(mut self, target: HostPath, flight: InFlight) -> Self {
         if let Some(commit) = &flight.commit {
             self.saw(commit.generation);
         }
-        self.target = Some(target.to_owned());
+        self.target = Some(target);
         self.in_flight = Some(flight);
         self
     }

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Folders are the stages, in this order; `reconcile` is one pass through them. `platform`, `compose`, `edit`, `plan`, `revision`,
-//! `journal` and `status` are pure: no clock, no file, no network, no environment. `observe` reads and never writes. Only
+//! `journal` and `status` are pure: no clock, no file, no network, no environment. `host` knows the host's paths and
+//! files, `observe` reads them; neither writes. Only
 //! `apply` writes to the host, and every call that does goes through `apply::HostFs`. `fleet` is apart: it asks the cluster
 //! where all nodes are.
 
@@ -17,10 +18,10 @@ pub mod apply;
 pub mod cli;
 pub mod cluster;
 pub mod compose;
-pub mod dir_watcher;
 pub mod edit;
 pub mod finding;
 pub mod fleet;
+pub mod host;
 pub mod journal;
 pub mod observe;
 pub mod phase;

@@ -5,8 +5,9 @@ use std::fmt;
 use std::thread;
 use std::time::Duration;
 
-use crate::apply::{self, ApplyError, Claim, Done, HostFs, Lock, Receipt, Root, Writer};
+use crate::apply::{self, ApplyError, Claim, Done, HostFs, Lock, Receipt, Writer};
 use crate::finding::Finding;
+use crate::host::Root;
 use crate::journal::Initiator;
 use crate::observe::{self, Scope, Snapshot};
 use crate::plan::{self, Direction, Plan};
@@ -259,7 +260,7 @@ pub fn look_after(request: &Request<'_>, before: Option<&Snapshot>) -> Result<(S
 pub(crate) fn is_being_replaced(snapshot: &Snapshot, plan: &Plan) -> bool {
     let known = snapshot.state.journal.target.as_ref();
     // a manifest that is there and whole is not being replaced, so waiting would not change what is refused
-    let is_whole = known.is_none_or(|path| snapshot.pods.get(path).is_some_and(Result::is_ok));
+    let is_whole = known.is_none_or(|path| snapshot.pods.get(path.as_str()).is_some_and(Result::is_ok));
     plan.target.is_none() && !is_whole
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::host::HostPath;
+
 /// Everything that steers a plan.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -12,11 +14,11 @@ pub struct Settings {
     /// A platform by name, or `None` to detect it
     pub platform: Option<String>,
     /// The file to edit, as the host sees it
-    pub target: Option<String>,
+    pub target: Option<HostPath>,
     /// The kubelet's manifest directory, where it is not the platform's own
-    pub manifest_dir: Option<String>,
+    pub manifest_dir: Option<HostPath>,
     /// Our directory on the host
-    pub state_dir: String,
+    pub state_dir: HostPath,
     /// What amounts to root on the node
     pub overrides: SchedulerOverrides,
     /// Rules of the lint that a person insists on breaking
@@ -49,11 +51,7 @@ impl SchedulerOverrides {
 
 impl Settings {
     /// The manifest directory that was asked for, directly or as that of the target.
-    pub fn manifest_dir(&self) -> Option<String> {
-        let of_target = || {
-            let (dir, _) = self.target.as_ref()?.rsplit_once('/')?;
-            Some(if dir.is_empty() { "/".to_owned() } else { dir.to_owned() })
-        };
-        self.manifest_dir.clone().or_else(of_target)
+    pub fn manifest_dir(&self) -> Option<HostPath> {
+        self.manifest_dir.clone().or_else(|| self.target.as_ref().map(HostPath::parent))
     }
 }

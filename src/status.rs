@@ -133,7 +133,7 @@ impl Status {
         Self {
             version: FORMAT_VERSION,
             platform: restore.platform,
-            target: restore.target.as_ref().map(|target| target.path.clone()),
+            target: restore.target.as_ref().map(|target| String::from(&target.path)),
             applied,
             drift: drift(journal, restore),
             last_good,

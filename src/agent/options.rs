@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube::Client;
 
 use crate::apply::{HostFs, RealFs};
-use crate::dir_watcher::DirWatcher;
+use crate::host::dir_watcher::DirWatcher;
 use crate::timestamp::Timestamp;
 use crate::verify::{Health, Limits};
 

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{Agent, Seen};
-use crate::dir_watcher::{DirWatcher, is_ignorable};
+use crate::host::HostRoot;
+use crate::host::dir_watcher::{DirWatcher, is_ignorable};
 use crate::journal::{LOCK_FILE, STATE_FILE};
 use crate::observe::{self, Fingerprint};
 use crate::phase::Phase;
@@ -72,7 +73,7 @@ impl Agent {
 
     /// Where a path of the host is in the agent's own tree.
     fn on_host(&self, path: &str) -> Option<PathBuf> {
-        observe::HostRoot::new(&self.settings.host_root).resolve(path).ok()
+        HostRoot::new(&self.settings.host_root).resolve(path).ok()
     }
 
     /// Whether somebody else changed something that matters.

@@ -11,7 +11,7 @@ use nix::sys::stat::{self, Mode};
 use nix::unistd::{self, Gid, Uid, UnlinkatFlags};
 use rustix::fs::XattrFlags;
 
-use super::dir::Dir;
+use crate::host::Dir;
 
 /// A file that we made and have open for writing.
 #[derive(Debug)]

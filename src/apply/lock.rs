@@ -6,10 +6,11 @@ use std::os::unix::fs::MetadataExt;
 use std::thread;
 use std::time::Duration;
 
-use super::dir::{Dir, Root};
 use super::error::{ApplyError, while_trying_to};
+use super::guard;
 use super::host_fs::{HostFs, NewFile};
 use super::replace::write_all;
+use crate::host::{Dir, Root};
 use crate::journal::LOCK_FILE;
 use crate::timestamp::Timestamp;
 
@@ -53,7 +54,7 @@ impl Lock {
         let mut waited = Duration::ZERO;
         loop {
             let (state, made) = our_dir(fs, root, claim.state_dir)?;
-            state.refuse_if_others_may_write()?;
+            guard::refuse_if_others_may_write(&state)?;
             let path = state.path_of(LOCK_FILE);
             let holder = match fs.open_lock(&state, LOCK_FILE) {
                 // our directory was removed with all else of ours just now: make it anew

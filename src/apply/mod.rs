@@ -4,8 +4,8 @@
 //! about to happen, then the files that the new manifest refers to, then the manifest, in one rename; then the journal
 //! again, and last what nobody needs any more. Who comes next, after a kill or not, judges by the manifest what happened.
 
-mod dir;
 mod error;
+mod guard;
 mod host_fs;
 mod journal;
 mod lock;
@@ -17,7 +17,6 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use dir::{Dir, Root, Walk};
 pub use error::ApplyError;
 pub use host_fs::{HostFs, NewFile, RealFs};
 pub use lock::{Claim, Lock};
@@ -25,6 +24,7 @@ pub use purge::purge;
 pub use watch::ForeignWrite;
 
 use crate::finding::Finding;
+use crate::host::Root;
 use crate::journal::{Initiator, Journal};
 use crate::observe::{Snapshot, State};
 use crate::plan::{Direction, Plan, Step, StepKind};
@@ -102,8 +102,8 @@ pub fn check(root: &Root, state_dir: &str, plan: &Plan) -> Result<(), ApplyError
     let target = Target::open(root, &now.path)?;
     target.refuse_within(root, state_dir)?;
     if let Ok(dir) = root.dir(state_dir) {
-        dir.refuse_if_others_may_write()?;
-        dir.refuse_if_unwritable()?;
+        guard::refuse_if_others_may_write(&dir)?;
+        guard::refuse_if_unwritable(&dir)?;
     }
     match plan.commit() {
         Some(step) => target.check(step.before.as_deref().unwrap_or_default()),
@@ -131,7 +131,7 @@ pub fn carry_out(
     let mut receipt = Receipt { committed: false, foreign_write: ForeignWrite::None, kept: None, uncollected: None };
     let mut meanwhile = None;
     if let Some(step) = plan.commit() {
-        journal = journal.intending(&step.path, journal::flight(plan, step, now));
+        journal = journal.intending(step.path.clone(), journal::flight(plan, step, now));
         on_disk = journal::before_commit(&journal, state, direction);
         let done = commit(writer, &store, (plan, step), state, &on_disk, told)?;
         (receipt.committed, meanwhile) = (true, Some((done, step)));
@@ -297,7 +297,7 @@ fn revision_to_write(store: &Store<'_>, plan: &Plan, state: &State) -> Result<Op
 /// The steps that write files of the revision, by the files' names.
 fn files_of(plan: &Plan) -> BTreeMap<&str, &Step> {
     let steps = plan.steps().iter().filter(|step| step.kind == StepKind::WriteFile);
-    steps.filter_map(|step| Some((step.path.rsplit('/').next()?, step))).collect()
+    steps.map(|step| (step.path.name(), step)).collect()
 }
 
 fn tell_files(plan: &Plan, told: &mut dyn FnMut(Done<'_>)) {

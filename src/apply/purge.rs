@@ -3,11 +3,11 @@
 use std::io;
 
 use super::Writer;
-use super::dir::Dir;
 use super::error::{ApplyError, while_trying_to};
 use super::host_fs::HostFs;
 use super::lock::above;
 use super::target::Target;
+use crate::host::Dir;
 use crate::journal::{
     DAMAGED_FILE, LOCK_FILE, OVERWRITTEN_FILE, REVISIONS_DIR, STATE_FILE, TEXTS_DIR, is_revision, is_text,
     is_unfinished,

@@ -6,9 +6,9 @@ use std::os::unix::fs::MetadataExt;
 
 use nix::errno::Errno;
 
-use super::dir::Dir;
 use super::error::{ApplyError, while_trying_to};
 use super::host_fs::{HostFs, NewFile};
+use crate::host::Dir;
 use crate::journal::{unfinished, unfinished_own};
 use crate::plan::Access;
 

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::Writer;
-use super::dir::{Dir, Root};
 use super::error::{ApplyError, while_trying_to};
+use super::guard;
 use super::host_fs::HostFs;
 use super::lock::{OUR_DIR_MODE, above, made_dir};
 use super::replace::{self, Staged};
+use crate::host::{Dir, Root};
 use crate::journal::{DAMAGED_FILE, Journal, OVERWRITTEN_FILE, REVISIONS_DIR, STATE_FILE, TEXTS_DIR};
 use crate::plan::{Access, Step};
 use crate::revision::Digest;
@@ -57,7 +58,7 @@ impl<'a> Store<'a> {
                 }
                 dir => while_trying_to("open", state.path_of(name), dir)?,
             };
-            dir.refuse_if_others_may_write()?;
+            guard::refuse_if_others_may_write(&dir)?;
             Ok(dir)
         };
         let (texts, revisions) = (part(TEXTS_DIR)?, part(REVISIONS_DIR)?);
@@ -127,7 +128,7 @@ impl<'a> Store<'a> {
             }
             dir => (while_trying_to("open", self.revisions.path_of(revision), dir)?, false),
         };
-        dir.refuse_if_others_may_write()?;
+        guard::refuse_if_others_may_write(&dir)?;
         Ok(RevisionDir { dir, is_new: made || !was_committed })
     }
 

@@ -6,16 +6,14 @@ use std::os::unix::fs::MetadataExt;
 
 use nix::errno::Errno;
 
-use super::dir::{Dir, Root};
 use super::error::{ApplyError, while_trying_to};
+use super::guard;
 use super::host_fs::HostFs;
 use super::replace::{self, FileAttributes, Staged};
 use super::watch::{ForeignWrite, Watch};
 use crate::finding::Finding;
+use crate::host::{Dir, MAX_BYTES, Root};
 use crate::journal::unfinished;
-
-/// As much as the kubelet reads of a manifest.
-const MAX_BYTES: u64 = 10 * 1024 * 1024;
 
 /// As long as Linux lets a name be.
 const MAX_NAME_BYTES: usize = 255;
@@ -91,8 +89,8 @@ impl Target {
         }
         let dir = if dir.is_empty() { "/" } else { dir };
         let dir = while_trying_to("open", dir, root.dir(dir))?;
-        dir.refuse_if_others_may_write()?;
-        dir.refuse_if_unwritable()?;
+        guard::refuse_if_others_may_write(&dir)?;
+        guard::refuse_if_unwritable(&dir)?;
         Ok(Self { dir, name: name.to_owned() })
     }
 

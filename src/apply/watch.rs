@@ -4,7 +4,7 @@
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent};
 
-use super::dir::Dir;
+use crate::host::Dir;
 
 /// A watch over a directory.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use clap::builder::{PathBufValueParser, PossibleValuesParser};
 use super::lists::{List, all, lines, lines_or_commas};
 use crate::compose::lint::LintRule;
 use crate::finding::Level;
+use crate::host::HostPath;
 use crate::platform;
 use crate::settings::{SchedulerOverrides, Settings};
 
@@ -65,6 +66,8 @@ impl HostArgs {
     pub fn settings(self) -> Settings {
         let Self { host_root, platform, target, manifest_dir, state_dir } = self;
         let platform = (platform != "auto").then_some(platform);
+        let (target, manifest_dir) = (target.map(HostPath::from), manifest_dir.map(HostPath::from));
+        let state_dir = HostPath::from(state_dir);
         let (sources, overrides, accept) = (Vec::new(), SchedulerOverrides::default(), Vec::new());
         Settings { host_root, sources, platform, target, manifest_dir, state_dir, overrides, accept, retry: false }
     }

@@ -69,7 +69,7 @@ impl Sandbox {
             platform: None,
             target: None,
             manifest_dir: None,
-            state_dir: "/var/lib/schedpatch".to_owned(),
+            state_dir: "/var/lib/schedpatch".into(),
             overrides: SchedulerOverrides::default(),
             accept: Vec::new(),
             retry: false,

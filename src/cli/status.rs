@@ -8,6 +8,7 @@ use super::output::{ColorArgs, Output, fail, print};
 use super::target::with_known_target;
 use crate::compose;
 use crate::finding::{Finding, Level};
+use crate::host::HostRoot;
 use crate::observe;
 use crate::plan::{self, Direction, Plan};
 use crate::report::Reach;
@@ -125,8 +126,7 @@ fn ask_extenders(settings: &Settings, plan: &Plan) -> Result<Vec<(String, bool)>
     };
     let pod = plan.target.as_ref().map(|target| &target.pod);
     let Some(path) = pod.and_then(|pod| pod.host_path(pod.config()?.1)) else { return Ok(Vec::new()) };
-    let text =
-        observe::HostRoot::new(&settings.host_root).text(&path).ok_or_else(|| unreadable(&path, "no such text"))?;
+    let text = HostRoot::new(&settings.host_root).text(&path).ok_or_else(|| unreadable(&path, "no such text"))?;
     let urls = compose::extenders_of(&text).ok_or_else(|| unreadable(&path, "it is no configuration"))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| unreadable(&path, &error.to_string()))?;

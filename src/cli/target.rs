@@ -1,5 +1,6 @@
 //! The file that commands without `--target` mean: the one that schedpatch has changed.
 
+use crate::host::{HostPath, HostRoot};
 use crate::observe;
 use crate::plan::{self, Direction};
 use crate::settings::Settings;
@@ -13,7 +14,7 @@ pub(super) fn with_known_target(settings: Settings) -> Settings {
     // what cannot be read is reported by the command itself
     let Ok(snapshot) = observe::take_snapshot(&settings) else { return settings };
     let journal = &snapshot.state.journal;
-    let is_there = |path: &String| observe::HostRoot::new(&settings.host_root).exists(path);
+    let is_there = |path: &HostPath| HostRoot::new(&settings.host_root).exists(path);
     let known = journal.target.clone().filter(|path| journal.is_busy() && is_there(path));
     let Some(known) = known else { return settings };
     let found = plan::make(&snapshot, &settings, Direction::Restore).target;

@@ -5,7 +5,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{HostRoot, Snapshot};
+use super::Snapshot;
+use crate::host::{HostPath, HostRoot};
 use crate::journal::{REVISIONS_DIR, STATE_FILE, TEXTS_DIR};
 use crate::settings::Settings;
 
@@ -35,19 +36,19 @@ fn mark(path: &Path) -> Option<Mark> {
 /// Every file and link that a look goes by; none if one of them is not there any more.
 fn paths(settings: &Settings, snapshot: &Snapshot) -> Option<BTreeSet<PathBuf>> {
     let root = HostRoot::new(&settings.host_root);
-    let in_state = |name: &str| format!("{}/{name}", settings.state_dir);
-    let mut on_host: Vec<String> = vec![settings.state_dir.clone()];
+    let in_state = |name: &str| settings.state_dir.join(name);
+    let mut on_host: Vec<HostPath> = vec![settings.state_dir.clone()];
     on_host.extend([STATE_FILE, TEXTS_DIR, REVISIONS_DIR].map(in_state));
     on_host.extend(snapshot.state.revisions.iter().map(|revision| in_state(&format!("{REVISIONS_DIR}/{revision}"))));
-    on_host.extend(snapshot.state.revision_files.keys().cloned());
+    on_host.extend(snapshot.state.revision_files.keys().cloned().map(HostPath::from));
     for (dir, files) in &snapshot.facts.manifests {
         if let Ok(Some(files)) = files {
             on_host.push(dir.clone());
             on_host.extend(files.iter().map(|file| file.path.clone()));
         }
     }
-    on_host.extend(snapshot.bases.keys().cloned());
-    on_host.extend(settings.overrides.mounts.iter().cloned());
+    on_host.extend(snapshot.bases.keys().cloned().map(HostPath::from));
+    on_host.extend(settings.overrides.mounts.iter().cloned().map(HostPath::from));
     let mut paths = BTreeSet::new();
     for path in &on_host {
         root.resolve(path).ok()?;

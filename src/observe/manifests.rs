@@ -6,15 +6,15 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use super::host::{self, HostRoot};
 use crate::finding::Finding;
+use crate::host::{self, HostPath, HostRoot};
 use crate::journal::unfinished;
 
 /// One file of a manifest directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestFile {
     /// Its path on the host
-    pub path: String,
+    pub path: HostPath,
     /// Its text, or why it is none
     pub text: Result<String, String>,
     /// Permission bits
@@ -33,12 +33,12 @@ impl ManifestFile {
 
     /// Whether its file name says so.
     pub fn is_named_scheduler(&self) -> bool {
-        self.path.rsplit('/').next().is_some_and(|name| name.contains("scheduler"))
+        self.path.name().contains("scheduler")
     }
 }
 
 /// Reads a manifest directory. One that is not there has no files.
-pub(super) fn read_dir(root: &HostRoot, dir: &str) -> Result<Option<Vec<ManifestFile>>, Finding> {
+pub(super) fn read_dir(root: &HostRoot, dir: &HostPath) -> Result<Option<Vec<ManifestFile>>, Finding> {
     let unreadable = |error: io::Error| {
         let way_out = "mend the path, or run as a user who may read it (the directory usually belongs to root)";
         Finding::error("unreadable", format!("cannot read the manifest directory: {error}"), way_out).in_file(dir)
@@ -60,21 +60,21 @@ pub(super) fn read_dir(root: &HostRoot, dir: &str) -> Result<Option<Vec<Manifest
             hidden.insert(shown.into_owned());
             continue;
         }
-        let path = format!("{}/{shown}", dir.trim_end_matches('/'));
+        let path = dir.join(&shown);
         let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
         // a link is resolved as the host would; anything else is opened as it is, whatever its name is made of
         let real = if is_link { root.resolve(&path) } else { Ok(entry.path()) };
         files.extend(read_file(path, real, is_link));
     }
     for file in &mut files {
-        file.has_leftover = file.path.rsplit('/').next().is_some_and(|name| hidden.contains(&unfinished(name)));
+        file.has_leftover = hidden.contains(&unfinished(file.path.name()));
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(Some(files))
 }
 
 /// Reads one manifest; `None` for a directory, which the kubelet passes over.
-fn read_file(path: String, real: io::Result<PathBuf>, is_link: bool) -> Option<ManifestFile> {
+fn read_file(path: HostPath, real: io::Result<PathBuf>, is_link: bool) -> Option<ManifestFile> {
     let metadata = real.as_ref().ok().and_then(|real| fs::metadata(real).ok());
     if metadata.as_ref().is_some_and(fs::Metadata::is_dir) {
         return None;

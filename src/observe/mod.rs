@@ -1,7 +1,6 @@
 //! Stage 1: what is there now. Reads only, and everything in one go: the plan is made from this and nothing else.
 
 mod fingerprint;
-mod host;
 mod manifests;
 mod sources;
 mod state;
@@ -11,13 +10,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use fingerprint::Fingerprint;
-pub use host::HostRoot;
 pub use manifests::ManifestFile;
 pub use sources::Source;
 pub use state::{FileAccess, RevisionFile, State};
 
 use crate::edit::{self, HostMount, Refusal, SchedulerPod};
 use crate::finding::Finding;
+use crate::host::{self, HostPath, HostRoot};
 use crate::journal::LOCK_FILE;
 use crate::platform::{self, Marker, Target};
 use crate::revision::Digest;
@@ -57,10 +56,10 @@ pub type Pods = BTreeMap<String, Result<SchedulerPod, Refusal>>;
 pub struct HostFacts {
     paths: BTreeSet<&'static str>,
     texts: BTreeMap<&'static str, String>,
-    manifests: BTreeMap<String, Result<Option<Vec<ManifestFile>>, Finding>>,
+    manifests: BTreeMap<HostPath, Result<Option<Vec<ManifestFile>>, Finding>>,
     /// Manifests in directories that are not asked about, but whose pods may use files of ours
     elsewhere: Vec<ManifestFile>,
-    given_dir: Option<String>,
+    given_dir: Option<HostPath>,
 }
 
 impl HostFacts {
@@ -131,7 +130,7 @@ impl HostFacts {
 
     /// Every manifest directory that was looked at.
     pub fn manifest_dirs(&self) -> impl Iterator<Item = &str> {
-        self.manifests.keys().map(String::as_str)
+        self.manifests.keys().map(HostPath::as_str)
     }
 }
 
@@ -165,8 +164,8 @@ pub fn take_snapshot_after(settings: &Settings, scope: Scope, before: Option<&Sn
         facts.manifests.insert(dir, files);
     }
     let mut state = state::read(&root, &settings.state_dir)?;
-    let of_journal = state.recorded.target.as_deref().and_then(|target| Some(target.rsplit_once('/')?.0.to_owned()));
-    let others: BTreeSet<String> = platform_dirs().chain(of_journal).collect();
+    let of_journal = state.recorded.target.as_ref().map(HostPath::parent);
+    let others: BTreeSet<HostPath> = platform_dirs().chain(of_journal).collect();
     for dir in others.iter().filter(|dir| !facts.manifests.contains_key(*dir)) {
         facts.elsewhere.extend(manifests::read_dir(&root, dir).ok().flatten().unwrap_or_default());
     }
@@ -201,7 +200,7 @@ pub(crate) fn no_host_root(root: &Path, error: &io::Error) -> Finding {
 
 /// The line of the last schedpatch that had the lock, for people.
 pub(crate) fn last_writer(settings: &Settings) -> Option<String> {
-    let text = HostRoot::new(&settings.host_root).text(&format!("{}/{LOCK_FILE}", settings.state_dir))?;
+    let text = HostRoot::new(&settings.host_root).text(&settings.state_dir.join(LOCK_FILE))?;
     Some(text.trim().to_owned()).filter(|line| !line.is_empty())
 }
 
@@ -246,16 +245,16 @@ fn find_mount(root: &HostRoot, path: &str) -> Result<HostMount, Finding> {
 }
 
 /// The directories to look into: the given one, else those of all platforms.
-fn manifest_dirs(settings: &Settings) -> BTreeSet<String> {
+fn manifest_dirs(settings: &Settings) -> BTreeSet<HostPath> {
     if let Some(dir) = settings.manifest_dir() {
         return BTreeSet::from([dir]);
     }
     platform_dirs().collect()
 }
 
-fn platform_dirs() -> impl Iterator<Item = String> {
+fn platform_dirs() -> impl Iterator<Item = HostPath> {
     platform::ALL.iter().filter_map(|platform| match platform.target {
-        Target::StaticPod { dir } => Some(dir.to_owned()),
+        Target::StaticPod { dir } => Some(HostPath::from(dir)),
         Target::Refused { .. } => None,
     })
 }

@@ -16,8 +16,8 @@ use nix::errno::Errno;
 use nix::fcntl::{self, OFlag};
 use nix::sys::stat::Mode;
 
-use super::host::MAX_BYTES;
 use crate::finding::Finding;
+use crate::host::MAX_BYTES;
 
 /// Most files of a source. A ConfigMap holds 1 MiB in all, so nobody comes near it; each file costs a sync per commit.
 const MAX_FILES: usize = 1_000;

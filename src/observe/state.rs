@@ -6,9 +6,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::host::{self, HostRoot};
 use crate::edit::CONFIG_FILE;
 use crate::finding::Finding;
+use crate::host::{self, HostRoot};
 use crate::journal::{Journal, REVISIONS_DIR, STATE_FILE, TEXTS_DIR, is_revision, is_text, is_unfinished};
 use crate::revision::Digest;
 

@@ -16,6 +16,7 @@ pub use show::{Colour, show, show_findings, visible};
 use crate::compose::{self, Composed, KnownVersion, Origin};
 use crate::edit::{self, HostMount, Manifest, Ours, Refusal, SchedulerPod, Wanted};
 use crate::finding::{Finding, Level};
+use crate::host::HostPath;
 use crate::journal::REVISIONS_DIR;
 use crate::observe::{ManifestFile, Snapshot, Source, State};
 use crate::platform::{self, Detected, Target as Place};
@@ -86,7 +87,7 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetNow {
     /// Its path on the host
-    pub path: String,
+    pub path: HostPath,
     /// Its text
     pub text: String,
     /// Digest of its text
@@ -117,7 +118,7 @@ pub struct Step {
     /// What it does
     pub kind: StepKind,
     /// The file, as the host sees it
-    pub path: String,
+    pub path: HostPath,
     /// Its permission bits and its owner; the target keeps its own owner
     pub access: Access,
     /// In words
@@ -283,7 +284,7 @@ fn apply(
 ) -> Result<Vec<Step>, Refusal> {
     let Editable { chosen, original, manifest } = *target;
     let revision = revision(&composed.files, &settings.overrides);
-    let config_dir = format!("{}/{REVISIONS_DIR}/{revision}", settings.state_dir.trim_end_matches('/'));
+    let config_dir = String::from(settings.state_dir.join(REVISIONS_DIR).join(&revision));
     let files = composed.expanded(&config_dir);
     let SchedulerOverrides { image, dns_policy, args, .. } = settings.overrides.clone();
     let mounts = mounts.to_vec();
@@ -334,10 +335,10 @@ fn replace_target(file: &ManifestFile, before: &str, after: String, why: String)
 
 fn revision_steps(files: BTreeMap<String, Vec<u8>>, dir: &str, state: &State, side_access: Access) -> Vec<Step> {
     let steps = files.into_iter().filter_map(|(name, after)| {
-        let path = format!("{dir}/{name}");
+        let path = HostPath::from(dir).join(&name);
         let is_config = name == edit::CONFIG_FILE;
         let access = if is_config { Access::CONFIG } else { side_access };
-        let found = state.revision_files.get(&path);
+        let found = state.revision_files.get(path.as_str());
         let why = match found {
             Some(file) if file.digest != Digest::of_bytes(&after) => "what is there is not what its revision says",
             Some(file) if !access.is_had_by(&file.access) => "its owner and mode shall let only the scheduler read it",

@@ -83,7 +83,7 @@ fn read<'a>(file: &'a ManifestFile, known: &Pods) -> Read<'a> {
             return Read::Broken(finding.in_file(&file.path));
         }
     };
-    match known.get(&file.path).cloned().unwrap_or_else(|| edit::read(text)) {
+    match known.get(file.path.as_str()).cloned().unwrap_or_else(|| edit::read(text)) {
         Ok(pod) => Read::Scheduler(text, pod),
         Err(refusal @ Refusal { rule: Rule::NotAPod | Rule::NoScheduler, .. }) => {
             Read::Other(Finding::from(refusal).in_file(&file.path))

@@ -18,7 +18,7 @@ const MANIFEST: &str = include_str!("../../examples/host/etc/kubernetes/manifest
 fn plan(wanted: Option<&str>, stands: Option<&str>) -> Plan {
     let mut pod = edit::read(MANIFEST).expect("the example is sound");
     pod.ours = stands.map(|revision| edit::Ours { revision: revision.to_owned(), generation: 3 });
-    let (path, text) = ("/m.yaml".to_owned(), MANIFEST.to_owned());
+    let (path, text) = ("/m.yaml".into(), MANIFEST.to_owned());
     let target = TargetNow { path, text, digest: Digest::of_bytes(b"now"), pod };
     Plan { revision: wanted.map(str::to_owned), target: Some(target), ..Plan::default() }
 }
@@ -26,7 +26,7 @@ fn plan(wanted: Option<&str>, stands: Option<&str>) -> Plan {
 fn with_commit(mut plan: Plan) -> Plan {
     let step = Step {
         kind: StepKind::ReplaceTarget,
-        path: "/m.yaml".to_owned(),
+        path: "/m.yaml".into(),
         access: schedpatch::plan::Access { mode: 0o600, user: None, group: None },
         why: String::new(),
         before: None,

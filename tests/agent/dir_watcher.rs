@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use schedpatch::dir_watcher::DirWatcher;
+use schedpatch::host::dir_watcher::DirWatcher;
 
 fn watched(name: &str) -> (PathBuf, DirWatcher) {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wake").join(name);

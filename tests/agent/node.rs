@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use schedpatch::agent::{Agent, Options, Outside, Proof, Rollout, SchedulerAt};
 use schedpatch::apply::{HostFs, RealFs};
-use schedpatch::dir_watcher::{DirWatcher, Ringer};
 use schedpatch::edit;
 use schedpatch::finding::Finding;
+use schedpatch::host::dir_watcher::{DirWatcher, Ringer};
 use schedpatch::journal::{Initiator, Journal};
 use schedpatch::phase::Phase;
 use schedpatch::plan::Direction;
@@ -99,7 +99,7 @@ impl Node {
             platform: None,
             target: None,
             manifest_dir: None,
-            state_dir: "/var/lib/schedpatch".to_owned(),
+            state_dir: "/var/lib/schedpatch".into(),
             overrides: SchedulerOverrides::default(),
             accept: Vec::new(),
             retry: false,

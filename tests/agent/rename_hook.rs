@@ -3,7 +3,8 @@
 use std::io;
 use std::sync::Mutex;
 
-use schedpatch::apply::{Dir, HostFs, NewFile, RealFs};
+use schedpatch::apply::{HostFs, NewFile, RealFs};
+use schedpatch::host::Dir;
 
 type Before = Box<dyn FnMut(&str) + Send>;
 type After = Box<dyn FnMut() + Send>;

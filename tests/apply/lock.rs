@@ -1,7 +1,8 @@
 //! One writer at a time.
 
 use super::host::{APPLY, Host, said};
-use schedpatch::apply::{Claim, Lock, RealFs, Root};
+use schedpatch::apply::{Claim, Lock, RealFs};
+use schedpatch::host::Root;
 use schedpatch::timestamp::Timestamp;
 use std::fs;
 use std::process::Command;

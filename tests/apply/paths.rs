@@ -1,7 +1,8 @@
 //! Links, planted names and files that must not be replaced.
 
 use super::host::{APPLY, Host, listing};
-use schedpatch::apply::{Root, Walk};
+
+use schedpatch::host::{Root, Walk};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;

@@ -73,7 +73,7 @@ fn ask(program: &Path, plan: &Plan, dir: &Path) -> Option<String> {
     fs::write(&kubeconfig, KUBECONFIG).expect("written");
     let mut config = None;
     for step in plan.steps().iter().filter(|step| step.kind == plan::StepKind::WriteFile) {
-        let path = PathBuf::from(&step.path);
+        let path = PathBuf::from(step.path.as_str());
         fs::create_dir_all(path.parent().expect("a directory")).expect("made");
         let mut content = step.after.clone();
         if path.ends_with("config.yaml") {

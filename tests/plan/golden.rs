@@ -135,7 +135,7 @@ fn every_case_gives_its_plan_and_can_be_undone() {
             continue;
         }
         let step = target(&plan).unwrap_or_else(|| panic!("{name}: the target is not edited"));
-        let file = Path::new(&step.path).file_name().expect("a file has a name").to_string_lossy().into_owned();
+        let file = step.path.name().to_owned();
         expect(&case, &file, &step.after, &mut failures);
         let original = step.before.clone().expect("the target was there");
 

@@ -5,7 +5,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use schedpatch::apply::{Dir, HostFs, NewFile, RealFs};
+use schedpatch::apply::{HostFs, NewFile, RealFs};
+use schedpatch::host::Dir;
 
 /// One call, as far as it says what is on the disk afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]

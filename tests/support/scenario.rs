@@ -298,7 +298,7 @@ fn settings(root: &Path, source: Option<PathBuf>) -> Settings {
         platform: None,
         target: None,
         manifest_dir: None,
-        state_dir: "/var/lib/schedpatch".to_owned(),
+        state_dir: "/var/lib/schedpatch".into(),
         overrides: SchedulerOverrides::default(),
         accept: Vec::new(),
         retry: false,

@@ -1,25 +1,17 @@
 //! Directories of the host as handles. A path is resolved once, beneath the host's root, and never again: what somebody
 //! swaps afterwards cannot lead a write elsewhere.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path};
+use std::path::Path;
 
 use nix::errno::Errno;
-use nix::fcntl::{self, AtFlags, OFlag, OpenHow, ResolveFlag};
+use nix::fcntl::{self, OFlag, OpenHow, ResolveFlag};
 use nix::sys::stat::{self, Mode};
-use nix::unistd::{self, AccessFlags};
 
-use super::error::{ApplyError, while_trying_to};
-use crate::finding::Finding;
-
-const WRITABLE_BY_OTHERS: u32 = 0o022;
-
-/// As many links as Linux follows.
-const MAX_LINKS: usize = 40;
+use super::resolve::{self, Entered, Place};
 
 /// The kernel gives up when the tree is changed while it resolves; it is asked again so often.
 const MAX_RACES: usize = 16;
@@ -85,35 +77,43 @@ impl Root {
     }
 
     fn by_name(&self, path: &str) -> io::Result<OwnedFd> {
-        let mut pending: Vec<OsString> = names(Path::new(path)).rev().map(OsStr::to_owned).collect();
-        let mut above: Vec<OwnedFd> = Vec::new();
-        let mut links = 0;
-        while let Some(name) = pending.pop() {
-            if name == ".." {
-                above.pop();
-                continue;
-            }
-            let here = above.last().unwrap_or(&self.fd);
-            match fcntl::openat(here, name.as_os_str(), dir_flags() | OFlag::O_NOFOLLOW, Mode::empty()) {
-                Ok(fd) => above.push(fd),
-                Err(Errno::ELOOP | Errno::ENOTDIR) => {
-                    let to = fcntl::readlinkat(here, name.as_os_str()).map_err(|_| Errno::ENOTDIR)?;
-                    links += 1;
-                    if links > MAX_LINKS {
-                        return Err(Errno::ELOOP.into());
-                    }
-                    if to.as_bytes().starts_with(b"/") {
-                        above.clear();
-                    }
-                    pending.extend(names(Path::new(&to)).rev().map(OsStr::to_owned));
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        match above.pop() {
+        let mut handles = Handles { root: &self.fd, above: Vec::new() };
+        resolve::walk(Path::new(path), &mut handles)?;
+        match handles.above.pop() {
             Some(fd) => Ok(fd),
             None => Ok(fcntl::openat(&self.fd, ".", dir_flags(), Mode::empty())?),
         }
+    }
+}
+
+/// A walk by handles: each directory is opened in the one before.
+struct Handles<'r> {
+    root: &'r OwnedFd,
+    above: Vec<OwnedFd>,
+}
+
+impl Place for Handles<'_> {
+    fn enter(&mut self, name: &OsStr) -> io::Result<Entered> {
+        let here = self.above.last().unwrap_or(self.root);
+        match fcntl::openat(here, name, dir_flags() | OFlag::O_NOFOLLOW, Mode::empty()) {
+            Ok(fd) => {
+                self.above.push(fd);
+                Ok(Entered::There)
+            }
+            Err(Errno::ELOOP | Errno::ENOTDIR) => {
+                let to = fcntl::readlinkat(here, name).map_err(|_| Errno::ENOTDIR)?;
+                Ok(Entered::Link(to.into()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn up(&mut self) {
+        self.above.pop();
+    }
+
+    fn to_root(&mut self) {
+        self.above.clear();
     }
 }
 
@@ -155,30 +155,12 @@ impl Dir {
     }
 
     /// Who owns it and who may write to it.
-    pub(super) fn stat(&self) -> io::Result<stat::FileStat> {
+    pub(crate) fn stat(&self) -> io::Result<stat::FileStat> {
         Ok(stat::fstat(&self.fd)?)
     }
 
-    /// Refuses a directory to which others may write: no file in it can be trusted.
-    pub(super) fn refuse_if_others_may_write(&self) -> Result<(), ApplyError> {
-        let mode = while_trying_to("look at", self.path(), self.stat())?.st_mode & 0o7777;
-        if mode & WRITABLE_BY_OTHERS == 0 {
-            return Ok(());
-        }
-        let message = format!("others than its owner may write to the directory (mode {mode:04o})");
-        let way_out = format!("chmod go-w {}", self.path());
-        Err(ApplyError::Refused(Finding::error("writable-by-others", message, way_out).in_file(self.path())))
-    }
-
-    /// Refuses a directory to which we may not write, before anything is begun.
-    pub(super) fn refuse_if_unwritable(&self) -> Result<(), ApplyError> {
-        let rights = AccessFlags::W_OK | AccessFlags::X_OK;
-        let writable = unistd::faccessat(&self.fd, ".", rights, AtFlags::AT_EACCESS);
-        while_trying_to("write to", self.path(), writable.map_err(io::Error::from))
-    }
-
     /// A path by which the kernel finds this very directory.
-    pub(super) fn kernel_path(&self) -> String {
+    pub(crate) fn kernel_path(&self) -> String {
         format!("/proc/self/fd/{}", self.fd.as_raw_fd())
     }
 }
@@ -191,13 +173,4 @@ impl AsFd for Dir {
 
 fn dir_flags() -> OFlag {
     OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC
-}
-
-/// Names and `..` of a path; the root and `.` are left out.
-fn names(path: &Path) -> impl DoubleEndedIterator<Item = &OsStr> {
-    path.components().filter_map(|component| match component {
-        Component::Normal(name) => Some(name),
-        Component::ParentDir => Some(OsStr::new("..")),
-        _ => None,
-    })
 }

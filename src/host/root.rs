@@ -2,19 +2,18 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{self, OFlag};
 use nix::sys::stat::Mode;
 
-/// As many links as Linux follows.
-const MAX_LINKS: usize = 40;
+use super::resolve::{self, Entered, Place};
 
-/// The root of a host's file tree: `/`, or wherever it is mounted. For one look: where a directory is, is found out once.
+/// The root of a host's file tree: `/`, or wherever it is mounted. For one look: what a name is, is found out once.
 #[derive(Clone, Debug)]
 pub struct HostRoot {
     root: PathBuf,
@@ -22,7 +21,7 @@ pub struct HostRoot {
     known: RefCell<HashMap<PathBuf, Kind>>,
 }
 
-/// What a name stands for.
+/// What a name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Absent,
@@ -30,10 +29,43 @@ enum Kind {
     Other,
 }
 
-/// A step on the way to a path.
-enum Step {
-    Into(PathBuf),
-    Link(PathBuf),
+/// A walk by names, which keeps what it passed.
+struct Names<'r> {
+    root: &'r HostRoot,
+    /// Where it is, below the root
+    inside: PathBuf,
+    /// The links on the way
+    links: BTreeSet<PathBuf>,
+    /// The last place that was there
+    last: PathBuf,
+}
+
+impl Place for Names<'_> {
+    fn enter(&mut self, name: &OsStr) -> io::Result<Entered> {
+        self.inside.push(name);
+        let real = self.root.root.join(&self.inside);
+        match self.root.kind(&self.inside)? {
+            Kind::Absent => Err(Errno::ENOENT.into()),
+            Kind::Other => {
+                self.last = real;
+                Ok(Entered::There)
+            }
+            Kind::Link => {
+                let to = fs::read_link(&real)?;
+                self.links.insert(real);
+                self.inside.pop();
+                Ok(Entered::Link(to))
+            }
+        }
+    }
+
+    fn up(&mut self) {
+        self.inside.pop();
+    }
+
+    fn to_root(&mut self) {
+        self.inside.clear();
+    }
 }
 
 impl HostRoot {
@@ -42,56 +74,23 @@ impl HostRoot {
         Self { root: root.into(), known: RefCell::default() }
     }
 
-    /// Where a host path is in our own file tree. Links are followed as the host would: an absolute one begins at the
-    /// root again, and `..` stops there, so no link leads out.
+    /// Where a host path is in our own file tree.
     pub fn resolve(&self, path: &str) -> io::Result<PathBuf> {
-        self.walk(path, &mut |_| {})
+        self.walk(path).0
     }
 
     /// Where a host path is in our own tree, and every link on the way. A path that is not there ends at the last directory
     /// that is.
     pub fn trail(&self, path: &str) -> BTreeSet<PathBuf> {
-        let (mut trail, mut last) = (BTreeSet::new(), self.root.clone());
-        let end = self.walk(path, &mut |step| match step {
-            Step::Into(place) => last = place,
-            Step::Link(place) => drop(trail.insert(place)),
-        });
-        trail.insert(end.unwrap_or(last));
-        trail
+        let (end, Names { mut links, last, .. }) = self.walk(path);
+        links.insert(end.unwrap_or(last));
+        links
     }
 
-    fn walk(&self, path: &str, on_step: &mut dyn FnMut(Step)) -> io::Result<PathBuf> {
-        let mut pending: Vec<OsString> = parts(Path::new(path)).rev().map(OsStr::to_owned).collect();
-        let mut inside = PathBuf::new();
-        let mut links = 0;
-        while let Some(part) = pending.pop() {
-            if part == ".." {
-                inside.pop();
-                continue;
-            }
-            inside.push(part);
-            match self.kind(&inside)? {
-                Kind::Other => {
-                    on_step(Step::Into(self.root.join(&inside)));
-                    continue;
-                }
-                Kind::Absent => return Err(Errno::ENOENT.into()),
-                Kind::Link => {
-                    on_step(Step::Link(self.root.join(&inside)));
-                    links += 1;
-                }
-            }
-            if links > MAX_LINKS {
-                return Err(io::Error::other("too many symbolic links"));
-            }
-            let to = fs::read_link(self.root.join(&inside))?;
-            inside.pop();
-            if to.is_absolute() {
-                inside.clear();
-            }
-            pending.extend(parts(&to).rev().map(OsStr::to_owned));
-        }
-        Ok(self.root.join(inside))
+    fn walk(&self, path: &str) -> (io::Result<PathBuf>, Names<'_>) {
+        let mut names = Names { root: self, inside: PathBuf::new(), links: BTreeSet::new(), last: self.root.clone() };
+        let end = resolve::walk(Path::new(path), &mut names).map(|()| self.root.join(&names.inside));
+        (end, names)
     }
 
     fn kind(&self, inside: &Path) -> io::Result<Kind> {
@@ -120,16 +119,16 @@ impl HostRoot {
 }
 
 /// No file that is read whole may be larger: as much as the kubelet reads of a manifest.
-pub(super) const MAX_BYTES: u64 = 10 * 1024 * 1024;
+pub(crate) const MAX_BYTES: u64 = 10 * 1024 * 1024;
 
 /// The content of a regular file of bounded size.
-pub(super) fn read_small(root: &HostRoot, path: &str) -> io::Result<Vec<u8>> {
+pub(crate) fn read_small(root: &HostRoot, path: &str) -> io::Result<Vec<u8>> {
     read_small_file(&root.resolve(path)?)
 }
 
 /// The same for a path of our own tree. Nothing waits for the writer of a pipe, and no more is read than was allowed,
 /// whatever somebody puts there meanwhile.
-pub(super) fn read_small_file(real: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read_small_file(real: &Path) -> io::Result<Vec<u8>> {
     let too_large = |bytes: u64| io::Error::other(format!("it is larger than 10 MiB ({bytes} bytes)"));
     let file: File = fcntl::open(real, OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC, Mode::empty())?.into();
     let metadata = file.metadata()?;
@@ -142,13 +141,4 @@ pub(super) fn read_small_file(real: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default() + 1);
     let bytes = file.take(MAX_BYTES + 1).read_to_end(&mut content)? as u64;
     if bytes > MAX_BYTES { Err(too_large(bytes)) } else { Ok(content) }
-}
-
-/// Names and `..` of a path; the root and `.` are left out.
-fn parts(path: &Path) -> impl DoubleEndedIterator<Item = &OsStr> {
-    path.components().filter_map(|component| match component {
-        Component::Normal(name) => Some(name),
-        Component::ParentDir => Some(OsStr::new("..")),
-        _ => None,
-    })
 }
