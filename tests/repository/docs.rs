@@ -41,7 +41,7 @@ fn the_table_of_refusals_is_the_one_in_the_code() {
     for rule in Rule::ALL {
         writeln!(table, "| `{rule}` | {} | {} |", rule.about(), rule.way_out()).expect("a string takes it");
     }
-    expect_table("docs/refusals.md", &table);
+    expect_table("docs/reference/refusals.md", &table);
 }
 
 #[test]
@@ -51,12 +51,12 @@ fn the_table_of_the_lint_is_the_one_in_the_code() {
         let level = format!("{:?}", rule.level()).to_lowercase();
         writeln!(table, "| `{rule}` | {level} | {} | {} |", rule.about(), rule.way_out()).expect("a string takes it");
     }
-    expect_table("docs/lint.md", &table);
+    expect_table("docs/reference/lint.md", &table);
 }
 
 #[test]
 fn every_finding_of_the_code_is_documented() {
-    let (code, text) = (code(&root().join("src")), read("docs/refusals.md"));
+    let (code, text) = (code(&root().join("src")), read("docs/reference/refusals.md"));
     let mut found = 0;
     for call in ["Finding::error(", "Finding::warning(", "Finding::info("] {
         for part in code.split(call).skip(1) {
@@ -64,7 +64,7 @@ fn every_finding_of_the_code_is_documented() {
                 continue;
             };
             found += 1;
-            assert!(text.contains(&format!("| `{rule}` |")), "{rule} is not in docs/refusals.md");
+            assert!(text.contains(&format!("| `{rule}` |")), "{rule} is not in docs/reference/refusals.md");
         }
     }
     assert!(found > 20, "the findings were not found in the code");
@@ -73,7 +73,7 @@ fn every_finding_of_the_code_is_documented() {
 /// Reasons that stand beside their phase in the code; the rules of refusals have tests of their own.
 #[test]
 fn every_reason_stands_in_the_row_of_its_phase() {
-    let (code, text) = (code(&root().join("src")), read("docs/logs.md"));
+    let (code, text) = (code(&root().join("src")), read("docs/operate/logs.md"));
     let mut found = 0;
     for part in code.split("Phase::").skip(1) {
         let Some((phase, rest)) = part.split_once(',') else { continue };
@@ -82,7 +82,7 @@ fn every_reason_stands_in_the_row_of_its_phase() {
         };
         found += 1;
         let row = text.lines().find(|line| line.starts_with(&format!("| `{phase}` |"))).unwrap_or_default();
-        assert!(row.contains(&format!("`{reason}`")), "{phase}, {reason} is not in docs/logs.md");
+        assert!(row.contains(&format!("`{reason}`")), "{phase}, {reason} is not in docs/operate/logs.md");
     }
     assert!(found > 10, "the reasons were not found in the code");
 }
@@ -101,9 +101,9 @@ fn the_charts_levels_of_the_log_are_those_of_the_program() {
 
 #[test]
 fn every_platform_is_documented() {
-    let text = read("docs/platforms.md");
+    let text = read("docs/use/platforms.md");
     for platform in platform::ALL {
-        assert!(text.contains(&format!("`{}`", platform.id)), "{} is not in docs/platforms.md", platform.id);
+        assert!(text.contains(&format!("`{}`", platform.id)), "{} is not in docs/use/platforms.md", platform.id);
     }
 }
 
