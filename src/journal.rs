@@ -1,6 +1,6 @@
 //! What we did on this host, as `state.json` keeps it. Data and what may become of it; whoever writes it is `apply`.
 //!
-//! The format is public: documented in `docs/state.md`, pinned by fixtures.
+//! The format is public: documented in `docs/reference/formats.md`, pinned by fixtures.
 
 use std::collections::{BTreeMap, BTreeSet};
 

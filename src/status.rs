@@ -1,4 +1,4 @@
-//! What is applied on this host, in one value. The JSON form is public: documented in `docs/state.md`, pinned by a fixture.
+//! What is applied on this host, in one value. The JSON form is public: documented in `docs/reference/formats.md`, pinned by a fixture.
 
 use std::fmt::Write as _;
 

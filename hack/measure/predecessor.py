@@ -1,4 +1,4 @@
-"""What the program that schedpatch replaces needed: recorded figures, see docs/performance.md for how they came about."""
+"""What the program that schedpatch replaces needed: recorded figures, see docs/develop/performance.md for how they came about."""
 
 WHENCE = "the predecessor's figures are recorded ones: csi-baremetal's Python patcher, polling every 60 s"
 PSS_MB = 54.9

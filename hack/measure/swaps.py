@@ -77,7 +77,7 @@ def replace(directory, text):
 
 
 def in_order(directory, text, number):
-    """The journal, the revision's directory and file, the manifest: all written, then all synced (docs/state.md)."""
+    """The journal, the revision's directory and file, the manifest: all written, then all synced (docs/develop/state.md)."""
     revision, manifests = directory / f"revision-{number}", directory / "manifests"
     manifests.mkdir(exist_ok=True)
     revision.mkdir()

@@ -45,7 +45,7 @@ pub(super) struct WantedArgs {
     #[arg(long = "source", value_name = "PATH", env = "SCHEDPATCH_SOURCE", value_parser = lines(PathBufValueParser::new()))]
     sources: Vec<List<PathBuf>>,
 
-    /// Insist on breaking a rule of the lint (docs/lint.md); may be given several times, and in the environment one on each line
+    /// Insist on breaking a rule of the lint (docs/reference/lint.md); may be given several times, and in the environment one on each line
     #[arg(long, value_name = "RULE", env = "SCHEDPATCH_ACCEPT", value_parser = lines_or_commas(lint_rules()))]
     accept: Vec<List<String>>,
 

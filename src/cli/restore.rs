@@ -24,7 +24,7 @@ Examples:
     schedpatch restore --host-root /host --purge
 
 A hold is left: an agent writes nothing here until schedpatch apply. Works without our state file, by the record that
-the manifest itself carries. By hand: docs/undo-by-hand.md.
+the manifest itself carries. By hand: docs/use/undo-by-hand.md.
 
 Exit codes: 0 restored or nothing to do, 1 failed, 2 wrong usage.";
 

@@ -148,7 +148,7 @@ async fn answer<T>(right: String, asked: impl Future<Output = Result<T, kube::Er
                 Finding::error(
                     "api-forbidden",
                     message,
-                    "docs/status.md has the rights that this needs, ready to apply",
+                    "docs/operate/status.md has the rights that this needs, ready to apply",
                 )
             }
             429 | 500.. => away(format!("{} ({})", status.message, status.code)),

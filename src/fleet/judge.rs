@@ -218,7 +218,11 @@ fn leading(holder: &str, nodes: &[ObjectMeta]) -> Option<String> {
 
 fn no_agents() -> Finding {
     let message = "there is no DaemonSet of agents (labels app.kubernetes.io/part-of=schedpatch, component=agent)";
-    Finding::warning("no-agents", message, "install it: docs/install.md; where it is in another namespace: --namespace")
+    Finding::warning(
+        "no-agents",
+        message,
+        "install it: docs/use/install.md; where it is in another namespace: --namespace",
+    )
 }
 
 fn no_config_map(name: &str) -> Finding {

@@ -1,7 +1,7 @@
 //! Where all control-plane nodes are, as the cluster tells it: `schedpatch status` for a person with a kubeconfig.
 //!
 //! `ask` gets the API's objects, `wanted`, `judge` and `gap` make one [`Fleet`] of them, `show` prints it, `wait` does so again and
-//! again. Only `ask` and `wait` are not pure. The JSON form is public: documented in `docs/status.md`, pinned by a fixture.
+//! again. Only `ask` and `wait` are not pure. The JSON form is public: documented in `docs/reference/formats.md`, pinned by a fixture.
 
 mod ask;
 mod gap;

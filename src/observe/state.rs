@@ -206,7 +206,7 @@ fn entries(dir: &Path) -> io::Result<Vec<(String, fs::FileType)>> {
     Ok(found)
 }
 
-const MOVE_AWAY: &str = "move it away: what matters stands in the manifest itself, and schedpatch restore works without it (docs/undo-by-hand.md)";
+const MOVE_AWAY: &str = "move it away: what matters stands in the manifest itself, and schedpatch restore works without it (docs/use/undo-by-hand.md)";
 
 fn damaged(dir: &str, why: &str, way_out: &str) -> Finding {
     Finding::error("state", format!("cannot read the state: {why}"), way_out).in_file(format!("{dir}/{STATE_FILE}"))

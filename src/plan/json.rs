@@ -1,4 +1,4 @@
-//! A plan for machines. The format is public: documented in `docs/plan.md`, pinned by golden files.
+//! A plan for machines. The format is public: documented in `docs/reference/formats.md`, pinned by golden files.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! The metrics as Prometheus reads them; names and meanings are public (docs/metrics.md).
+//! The metrics as Prometheus reads them; names and meanings are public (docs/operate/metrics.md).
 
 use std::fmt::Write as _;
 

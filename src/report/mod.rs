@@ -113,7 +113,7 @@ impl Report {
         self.notices.drain(..too_many);
     }
 
-    /// One line for people and machines; the fields are public (docs/logs.md).
+    /// One line for people and machines; the fields are public (docs/operate/logs.md).
     pub fn log(&self) {
         let NodeState { phase, reason, message, .. } = &self.node_state;
         let revision = self.revision.as_deref().unwrap_or_default();

@@ -94,7 +94,7 @@ fn the_hold_of_the_page_for_three_in_the_morning_is_understood() {
     host.ok(&APPLY);
     fs::write(host.target(), &host.original).expect("written");
     let page =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/undo-by-hand.md")).expect("the page");
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/use/undo-by-hand.md")).expect("the page");
     let line = page.lines().find(|line| line.starts_with("printf ")).expect("the line that writes a hold");
     let json = line.split('\'').nth(1).expect("in quotes").replace("%s", "2026-11-16T18:31:08Z").replace("\\n", "\n");
     fs::write(host.state("state.json"), json).expect("written");

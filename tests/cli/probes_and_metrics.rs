@@ -97,9 +97,9 @@ fn a_phase_line_has_exactly_the_documented_fields() {
     let fields: BTreeSet<&str> = line.as_object().expect("an object").keys().map(String::as_str).collect();
     let expected = ["timestamp", "level", "message", "phase", "reason", "revision", "generation", "digest"];
     assert_eq!(fields, BTreeSet::from(expected));
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/logs.md")).expect("there");
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operate/logs.md")).expect("there");
     for field in expected {
-        assert!(text.contains(&format!("| `{field}` |")), "{field} is not in docs/logs.md");
+        assert!(text.contains(&format!("| `{field}` |")), "{field} is not in docs/operate/logs.md");
     }
 }
 
@@ -114,7 +114,8 @@ fn every_metric_is_documented_and_nothing_else() {
         .filter_map(|line| line.strip_prefix("# TYPE "))
         .filter_map(|line| line.split(' ').next())
         .collect();
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md")).expect("there");
+    let text =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operate/metrics.md")).expect("there");
     let names =
         text.lines().filter_map(|line| line.strip_prefix("| `")).filter_map(|line| line.split(['{', '`']).next());
     // nothing is proven without a cluster

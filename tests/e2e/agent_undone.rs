@@ -1,4 +1,4 @@
-//! Taking it out, as docs/install.md says until there is a command for the whole cluster.
+//! Taking it out, as docs/use/install.md says until there is a command for the whole cluster.
 
 use crate::agent::LONG;
 use crate::release::Release;

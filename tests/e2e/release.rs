@@ -23,7 +23,7 @@ pub struct Release<'stage> {
 }
 
 impl<'stage> Release<'stage> {
-    /// Installs it as docs/install.md says.
+    /// Installs it as docs/use/install.md says.
     #[track_caller]
     pub fn install(stage: &'stage Stage, wish: Wish) -> Self {
         stage.readyz();

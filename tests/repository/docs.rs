@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use schedpatch::compose::lint::LintRule;
 use schedpatch::edit::Rule;
+use schedpatch::phase::Phase;
 use schedpatch::platform;
 
 fn root() -> PathBuf {
@@ -41,7 +43,7 @@ fn the_table_of_refusals_is_the_one_in_the_code() {
     for rule in Rule::ALL {
         writeln!(table, "| `{rule}` | {} | {} |", rule.about(), rule.way_out()).expect("a string takes it");
     }
-    expect_table("docs/refusals.md", &table);
+    expect_table("docs/reference/refusals.md", &table);
 }
 
 #[test]
@@ -51,12 +53,12 @@ fn the_table_of_the_lint_is_the_one_in_the_code() {
         let level = format!("{:?}", rule.level()).to_lowercase();
         writeln!(table, "| `{rule}` | {level} | {} | {} |", rule.about(), rule.way_out()).expect("a string takes it");
     }
-    expect_table("docs/lint.md", &table);
+    expect_table("docs/reference/lint.md", &table);
 }
 
 #[test]
 fn every_finding_of_the_code_is_documented() {
-    let (code, text) = (code(&root().join("src")), read("docs/refusals.md"));
+    let (code, text) = (code(&root().join("src")), read("docs/reference/refusals.md"));
     let mut found = 0;
     for call in ["Finding::error(", "Finding::warning(", "Finding::info("] {
         for part in code.split(call).skip(1) {
@@ -64,7 +66,7 @@ fn every_finding_of_the_code_is_documented() {
                 continue;
             };
             found += 1;
-            assert!(text.contains(&format!("| `{rule}` |")), "{rule} is not in docs/refusals.md");
+            assert!(text.contains(&format!("| `{rule}` |")), "{rule} is not in docs/reference/refusals.md");
         }
     }
     assert!(found > 20, "the findings were not found in the code");
@@ -72,8 +74,8 @@ fn every_finding_of_the_code_is_documented() {
 
 /// Reasons that stand beside their phase in the code; the rules of refusals have tests of their own.
 #[test]
-fn every_reason_stands_in_the_row_of_its_phase() {
-    let (code, text) = (code(&root().join("src")), read("docs/logs.md"));
+fn every_reason_has_a_row_with_its_phase() {
+    let (code, text) = (code(&root().join("src")), read("docs/operate/phases.md"));
     let mut found = 0;
     for part in code.split("Phase::").skip(1) {
         let Some((phase, rest)) = part.split_once(',') else { continue };
@@ -81,10 +83,44 @@ fn every_reason_stands_in_the_row_of_its_phase() {
             continue;
         };
         found += 1;
-        let row = text.lines().find(|line| line.starts_with(&format!("| `{phase}` |"))).unwrap_or_default();
-        assert!(row.contains(&format!("`{reason}`")), "{phase}, {reason} is not in docs/logs.md");
+        let row = format!("| `{phase}` | `{reason}` |");
+        assert!(text.lines().any(|line| line.starts_with(&row)), "{phase}, {reason} is not in docs/operate/phases.md");
     }
     assert!(found > 10, "the reasons were not found in the code");
+}
+
+#[test]
+fn every_phase_is_documented() {
+    let text = read("docs/operate/phases.md");
+    for phase in Phase::ALL.map(Phase::name) {
+        assert!(text.contains(&format!("\n| {phase} |")), "{phase} is not in docs/operate/phases.md");
+    }
+}
+
+#[test]
+fn every_flag_and_variable_is_documented() {
+    let text = read("docs/reference/cli.md");
+    for command in ["run", "plan", "apply", "restore", "status"] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_schedpatch")).args([command, "--help"]).output().expect("it runs");
+        let help = String::from_utf8(output.stdout).expect("text");
+        let (options, _) = help.split_once("\nExamples:").expect("examples come last");
+        let mut found = 0;
+        for line in options.lines().map(str::trim) {
+            let flag = line.split_ascii_whitespace().find(|word| word.starts_with("--")).unwrap_or_default();
+            let is_option = line.starts_with('-') && flag != "--help";
+            let variable = line.strip_prefix("[env: ").and_then(|rest| rest.split('=').next());
+            let names = is_option.then_some(flag).into_iter().chain(variable);
+            for name in names.filter(|name| !name.is_empty()) {
+                found += 1;
+                let is_there = text.match_indices(name).any(|(at, _)| {
+                    !text[at + name.len()..].starts_with(|next: char| next.is_alphanumeric() || "-_".contains(next))
+                });
+                assert!(is_there, "{command}: {name} is not in docs/reference/cli.md");
+            }
+        }
+        assert!(found > 5, "the flags of {command} were not found");
+    }
 }
 
 #[test]
@@ -101,9 +137,9 @@ fn the_charts_levels_of_the_log_are_those_of_the_program() {
 
 #[test]
 fn every_platform_is_documented() {
-    let text = read("docs/platforms.md");
+    let text = read("docs/use/platforms.md");
     for platform in platform::ALL {
-        assert!(text.contains(&format!("`{}`", platform.id)), "{} is not in docs/platforms.md", platform.id);
+        assert!(text.contains(&format!("`{}`", platform.id)), "{} is not in docs/use/platforms.md", platform.id);
     }
 }
 

@@ -8,3 +8,4 @@
 
 mod docs;
 mod fences;
+mod links;
