@@ -236,7 +236,7 @@ impl Agent {
         }
     }
 
-    /// What is wanted cannot be had now. What was committed before and is not proven yet is after_verdict to its end all the same,
+    /// What is wanted cannot be had now. What was committed before and is not proven yet is judged to its end all the same,
     /// and taken back if it fails: it may be why nothing is scheduled.
     async fn judge_pending_commit(&mut self, seen: &Seen, rest: Rest) -> Turn {
         if !self.is_in_the_middle(seen) {

@@ -150,7 +150,7 @@ pub enum Change {
     Files,
 }
 
-/// Decides by a plan towards what is wanted. `journal` is settled: work in flight is after_verdict. `settled`: nothing is to be written.
+/// Decides by a plan towards what is wanted. `journal` is settled: a commit in flight is judged. `settled`: nothing is to be written.
 pub fn decide(plan: &Plan, journal: &Journal, settled: bool) -> Decision {
     let stands = plan.target.as_ref().and_then(|target| target.ours());
     if let Some(hold) = &journal.hold {
@@ -159,7 +159,7 @@ pub fn decide(plan: &Plan, journal: &Journal, settled: bool) -> Decision {
             None if plan.target.is_some() => NodeState::new(Phase::Restored, "Held", held),
             None => NodeState::new(Phase::Blocked, "Held", format!("{held}; the manifest cannot be found or read")),
             Some(ours) => {
-                let message = format!("{held}; revision {} stands, and is left alone", ours.revision);
+                let message = format!("{held}; revision {} is in place and is left alone", ours.revision);
                 NodeState::new(Phase::Blocked, "Held", message)
             }
         });
@@ -174,7 +174,7 @@ pub fn decide(plan: &Plan, journal: &Journal, settled: bool) -> Decision {
         };
     }
     let Some(revision) = &plan.revision else {
-        let message = "the sources hold no KubeSchedulerConfiguration; what stands stays";
+        let message = "the sources hold no KubeSchedulerConfiguration; the scheduler keeps what it has";
         return Decision::Stay(NodeState::new(Phase::Pending, "NoSource", message));
     };
     if settled {
@@ -274,7 +274,7 @@ fn after_verdict_of_wanted(verdict: &Verdict, was_proven: bool, waits_for_image:
         Verdict::Proven(_) if was_proven => say(Phase::Ready, "Proven", "the running scheduler carries this revision"),
         Verdict::Proven(_) => Action::Prove,
         Verdict::Failed(failure) if was_proven => {
-            let message = format!("this revision was proven and does not run any more: {}", failure.message);
+            let message = format!("this revision was proven and has stopped running: {}", failure.message);
             say(Phase::Degraded, failure.cause.reason(), &message)
         }
         // our edit has nothing to do with it, and without our edit the image would be missing too
@@ -338,7 +338,7 @@ fn after_verdict_of_original(verdict: &Verdict, reason: &str) -> Action {
 }
 
 fn not_shown() -> Action {
-    let message = "this revision was proven, and the kubelet shows no pod of it any more";
+    let message = "this revision was proven, and the kubelet no longer shows a pod of it";
     Action::Say(NodeState::new(Phase::Degraded, "NotShown", message))
 }
 

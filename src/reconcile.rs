@@ -124,7 +124,7 @@ pub fn run_from(
     Ok(outcome)
 }
 
-/// Writes down that this very text of the target was seen to run; `false` if it does not stand any more, or somebody holds.
+/// Writes down that this very text of the target was seen to run; `false` if the manifest has changed meanwhile, or somebody holds.
 pub fn prove(request: &Request<'_>, env: &Env<'_>, text: Digest) -> Result<bool, Finding> {
     let root = open_root(request.settings)?;
     let now = (env.clock)();
@@ -269,7 +269,7 @@ fn refuse_if_used(snapshot: &Snapshot, but_for: Option<&str>) -> Result<(), Find
     let used = snapshot.state.revisions.iter().flat_map(|revision| snapshot.facts.mentioning(revision));
     match used.into_iter().find(|file| Some(file.path.as_str()) != but_for) {
         Some(file) => {
-            let way_out = format!("take ours out of it first: schedpatch restore --target {}", file.path);
+            let way_out = format!("remove our edit from it first: schedpatch restore --target {}", file.path);
             let message = "this manifest uses a revision that would be removed, or cannot be read";
             Err(Finding::error("still-used", message, way_out).in_file(&file.path))
         }

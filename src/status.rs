@@ -184,7 +184,7 @@ impl Status {
 
 fn damaged(path: &String) -> Finding {
     let message = "a file or directory of the applied revision is missing, changed, or closed to the scheduler";
-    Finding::warning("revision-files", message, "schedpatch apply mends it, without a restart").in_file(path)
+    Finding::warning("revision-files", message, "schedpatch apply repairs it, without a restart").in_file(path)
 }
 
 fn drift(journal: &Journal, restore: &Plan) -> Drift {

@@ -24,7 +24,7 @@ impl Agent {
                 Turn::Again
             }
             Ok(false) => {
-                let node_state = NodeState::new(Phase::Verifying, "NotYetProven", "it does not stand any more");
+                let node_state = NodeState::new(Phase::Verifying, "NotYetProven", "the manifest has changed meanwhile");
                 Rest { node_state, after: HEALTH_INTERVAL }.into()
             }
             Err(finding) => Rest::blocked(&finding, RETRY).into(),

@@ -46,8 +46,8 @@ impl Agent {
             return rest.into();
         }
         let (reason, message) = match (is_drift, change) {
-            (true, _) => ("Drift", "somebody else changed the manifest; ours is put back"),
-            (false, Change::Files) => ("Mending", "files of ours are put in order"),
+            (true, _) => ("Drift", "somebody else changed the manifest; the agent puts our edit back"),
+            (false, Change::Files) => ("Mending", "the agent repairs schedpatch's own files"),
             (false, _) => ("NewRevision", "the manifest is being replaced"),
         };
         let applying = NodeState::new(Phase::Applying, reason, message);
@@ -70,7 +70,10 @@ impl Agent {
                     self.reporting.counts.drifts += 1;
                 }
                 if let Some(finding) = receipt.and_then(|receipt| receipt.uncollected.as_ref()) {
-                    tracing::warn!("what nobody needs any more stays for now: {}", NodeState::blocked(finding).message);
+                    tracing::warn!(
+                        "could not delete unused files, will retry: {}",
+                        NodeState::blocked(finding).message
+                    );
                     self.last.cleanup_failed_for = seen.text().filter(|_| change == Change::Files);
                 }
                 Turn::Again
@@ -153,7 +156,11 @@ impl Agent {
         }
         self.say(
             Some(seen),
-            NodeState::new(Phase::Applying, "Drift", "somebody else changed the manifest; ours is put back"),
+            NodeState::new(
+                Phase::Applying,
+                "Drift",
+                "somebody else changed the manifest; the agent puts our edit back",
+            ),
         );
         match self.write(Direction::LastGood, Initiator::Agent, None) {
             Ok(outcome) => {

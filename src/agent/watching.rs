@@ -44,7 +44,7 @@ impl Agent {
         let (is_new, trouble) = self.watched.dirs.keep(&dirs);
         if let Some(why) = trouble.as_ref().filter(|why| self.watched.trouble.as_ref() != Some(why)) {
             let every = self.options.resync.as_secs();
-            tracing::warn!("cannot watch everything, so the agent looks every {every} s: {why}");
+            tracing::warn!("cannot watch everything ({why}); checking every {every} s instead");
         }
         self.watched.trouble = trouble;
         is_new

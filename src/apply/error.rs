@@ -96,7 +96,7 @@ fn way_out(error: &io::Error) -> &'static str {
         Errno::EIO => "The disk reports errors: see dmesg",
         Errno::EMFILE | Errno::ENFILE => "Too many files are open: raise the limit, or find out who holds them",
         Errno::EEXIST | Errno::EISDIR | Errno::ENOTDIR | Errno::ELOOP => {
-            "Something that is not ours is in the way there: move it elsewhere"
+            "Something that schedpatch did not write is in the way: move it elsewhere"
         }
         Errno::EBUSY => "Mount the directory, not the single file, since a mounted file cannot be replaced",
         _ => "See the message of the system",

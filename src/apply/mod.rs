@@ -157,7 +157,7 @@ pub fn carry_out(
     Ok(receipt)
 }
 
-/// Writes down that the text which stands was seen to run; `false` if it does not stand any more.
+/// Writes down that the text which stands was seen to run; `false` if the manifest has changed meanwhile.
 pub fn prove(writer: &Writer<'_>, plan: &Plan, snapshot: &Snapshot, text: Digest) -> Result<bool, ApplyError> {
     let (state, Some(target)) = (&snapshot.state, &plan.target) else { return Ok(false) };
     let is_on_target = state.journal.target.as_ref() == Some(&target.path);

@@ -85,8 +85,10 @@ pub(super) fn summary(outcome: &Outcome) -> String {
         (Some(revision), Some(generation), Some(receipt)) if receipt.committed => format!(
             "Applied revision {revision}, generation {generation}. The kubelet restarts the scheduler; whether it runs is not verified yet."
         ),
-        (Some(revision), _, Some(_)) => format!("Revision {revision} stands; our own files are in order again."),
-        (Some(revision), ..) => format!("Nothing to change: revision {revision} stands."),
+        (Some(revision), _, Some(_)) => {
+            format!("Revision {revision} is in place; schedpatch's own files are repaired.")
+        }
+        (Some(revision), ..) => format!("Nothing to change: revision {revision} is in place."),
         (None, ..) => "Nothing to change.".to_owned(),
     }
 }

@@ -109,7 +109,7 @@ pub(super) fn summary(outcome: &Outcome) -> String {
     match outcome.purged {
         Some(true) => format!("{done} No trace is left on this host."),
         Some(false) => format!(
-            "{done} Ours is removed; the directory itself stays: it holds what is not ours, or is a link or a mount."
+            "{done} Our files are removed; the directory itself stays: it holds other files, or is a link or a mount."
         ),
         None => format!("{done} Held: an agent writes nothing here until schedpatch apply."),
     }

@@ -121,8 +121,12 @@ fn not_a_node() -> Finding {
 /// Asks the extenders of the configuration that the manifest names.
 fn ask_extenders(settings: &Settings, plan: &Plan) -> Result<Vec<(String, bool)>, Finding> {
     let unreadable = |path: &str, why: &str| {
-        Finding::warning("extenders-unknown", format!("cannot tell the extenders: {why}"), "schedpatch apply mends it")
-            .in_file(path)
+        Finding::warning(
+            "extenders-unknown",
+            format!("cannot find out the extenders: {why}"),
+            "schedpatch apply repairs it",
+        )
+        .in_file(path)
     };
     let pod = plan.target.as_ref().map(|target| &target.pod);
     let Some(path) = pod.and_then(|pod| pod.host_path(pod.config()?.1)) else { return Ok(Vec::new()) };

@@ -232,7 +232,7 @@ fn read_base(target: &Target<'_>) -> Result<Option<Config>, Finding> {
             "mount the file from the host into the scheduler's container, or take --config out of its manifest";
         return Err(unusable("no hostPath mount of its container holds it", way_out).at_line(flag.line));
     };
-    let mend = "mend the file, or take --config out of the scheduler's manifest";
+    let mend = "correct the file, or remove --config from the scheduler's manifest";
     let content = content.map_err(|why| unusable(why, mend).in_file(file.clone()))?;
     let broken = |finding: Finding| unusable(&finding.message, mend).in_file(file.clone()).at_line(finding.line);
     limits::check(&[(file, content)]).map_err(broken)?;

@@ -88,7 +88,7 @@ pub(crate) fn text_of(content: &[u8]) -> Option<&str> {
 /// Reads a file.
 pub(crate) fn read(file: &str, content: &[u8]) -> Result<Content, Finding> {
     let broken = |why: &str, line| {
-        let way_out = "mend the file; a file that is no YAML must not end in .yaml, .yml or .json";
+        let way_out = "correct the file; a file that is not YAML must not end in .yaml, .yml or .json";
         Finding::error("source-not-yaml", format!("cannot be read as YAML: {why}"), way_out).in_file(file).at_line(line)
     };
     let text = text_of(content).ok_or_else(|| broken("it is not UTF-8 text", None))?;

@@ -10,7 +10,8 @@ use super::tree::{Node, Tree};
 pub(crate) fn no_leftovers(tree: &Tree<'_>, config_dir: Option<&str>) -> Result<(), Refusal> {
     let Ok(found) = pod::find(tree) else { return Ok(()) };
     let left = |node: &Node<'_>, what: &str| {
-        let message = format!("{what} is left of an edit of ours, at a place that our record does not name");
+        let message =
+            format!("{what} is left of an earlier schedpatch edit, at a place that its undo record does not name");
         Err(Refusal::at_line(Rule::UndoRecord, tree.line(node.span.start), message))
     };
     if let Some((node, name)) = our_volumes(tree).next() {

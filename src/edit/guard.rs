@@ -14,7 +14,7 @@ const TEMPLATE_MARKS: [&str; 3] = ["{{", "{%", "<%"];
 pub(crate) fn before_reading(text: &str) -> Result<(), Refusal> {
     let first = text.trim_start().bytes().next();
     if let Some(at) = text.find('\u{feff}') {
-        return Err(Refusal::at_line(Rule::ByteOrderMark, line_of(text, at), "a byte order mark stands here"));
+        return Err(Refusal::at_line(Rule::ByteOrderMark, line_of(text, at), "there is a byte order mark here"));
     }
     let head = text.lines().enumerate().find(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     if let Some((index, _)) = head.filter(|(_, line)| line.starts_with('%')) {
@@ -87,7 +87,7 @@ pub(crate) fn after_reading(tree: &Tree<'_>) -> Result<(), Refusal> {
 }
 
 fn tab(line: usize) -> Refusal {
-    Refusal::at_line(Rule::Tab, line, "a tab stands between values, where YAML wants spaces")
+    Refusal::at_line(Rule::Tab, line, "there is a tab between values, where YAML wants spaces")
 }
 
 fn template(line: usize) -> Refusal {

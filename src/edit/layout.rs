@@ -212,12 +212,16 @@ impl Tree<'_> {
                 return Err(Refusal::at_line(
                     Rule::Anchor,
                     line,
-                    "an anchor, alias or tag stands on what must be changed",
+                    "an anchor, alias or tag is on the value that must be changed",
                 ));
             }
             if let Some(merge) = node.entry("<<") {
                 let line = self.line(merge.key.span.start);
-                return Err(Refusal::at_line(Rule::Anchor, line, "a merge key (<<) stands in what must be changed"));
+                return Err(Refusal::at_line(
+                    Rule::Anchor,
+                    line,
+                    "a merge key (<<) is in the mapping that must be changed",
+                ));
             }
         }
         self.at(path).ok_or_else(|| Refusal::new(Rule::Unproven, "what is to be changed is not there"))
@@ -261,11 +265,14 @@ impl Tree<'_> {
             return Err(Refusal::at_line(
                 Rule::Anchor,
                 line,
-                "an anchor, alias or tag stands before what must be changed",
+                "an anchor, alias or tag is before the value that must be changed",
             ));
         }
         let Some(dash) = dash else {
-            return Err(self.odd(items.first().map_or(0, |item| item.span.start), "is a list whose dashes stand alone"));
+            return Err(self.odd(
+                items.first().map_or(0, |item| item.span.start),
+                "is a list whose dashes are on lines of their own",
+            ));
         };
         Ok(dash - line_start(self.text, dash))
     }

@@ -117,7 +117,7 @@ impl<'a> Builder<'a> {
             Event::Alias(anchor) => {
                 self.expansion += self.anchors.get(&anchor).copied().unwrap_or(0);
                 if self.expansion > MAX_EXPANSION {
-                    return Err(self.refuse(Rule::Anchor, range.start, "aliases stand for more than 10 MiB of text"));
+                    return Err(self.refuse(Rule::Anchor, range.start, "aliases expand to more than 10 MiB of text"));
                 }
                 self.close(Node { span: range, flow: false, decorated: true, kind: Kind::Alias });
             }
@@ -179,7 +179,7 @@ impl<'a> Builder<'a> {
     fn no_duplicate_keys(&self, node: &Node<'a>) -> Result<(), Refusal> {
         let entries = node.entries();
         if let Some(entry) = entries.iter().find(|entry| matches!(entry.key.kind, Kind::List(_) | Kind::Map(_))) {
-            let message = "a list or mapping stands as a key, which the kubelet's reader cannot read";
+            let message = "a list or mapping is used as a key, which the kubelet's YAML reader cannot read";
             return Err(self.refuse(Rule::NotYaml, entry.key.span.start, message));
         }
         let duplicate = if entries.len() <= SMALL_MAPPING {
@@ -193,7 +193,8 @@ impl<'a> Builder<'a> {
         };
         match duplicate {
             Some((_, entry)) => {
-                let message = format!("the key {:?} stands twice in one mapping", entry.key.text().unwrap_or_default());
+                let message =
+                    format!("the key {:?} appears twice in one mapping", entry.key.text().unwrap_or_default());
                 Err(self.refuse(Rule::DuplicateKey, entry.key.span.start, message))
             }
             None => Ok(()),

@@ -6,11 +6,11 @@ rules! {
     /// A reason not to edit. The name is stable: people grep for it and tests pin it.
     Rule {
         /// The text is no YAML.
-        NotYaml = "not-yaml", "mend the file; the kubelet cannot run it either";
+        NotYaml = "not-yaml", "correct the file; the kubelet cannot run it either";
         /// The document is no v1 Pod.
         NotAPod = "not-a-pod", "name the static pod of the scheduler with --target FILE";
         /// The Pod lacks a name, or a field of it has the wrong type.
-        MalformedPod = "malformed-pod", "mend the file; the kubelet cannot run it either";
+        MalformedPod = "malformed-pod", "correct the file; the kubelet cannot run it either";
         /// No container runs kube-scheduler.
         NoScheduler = "no-scheduler", "name the static pod of the scheduler with --target FILE";
         /// A container that looks like the scheduler's does not say what it runs.
@@ -19,7 +19,7 @@ rules! {
         SeveralSchedulers = "several-schedulers", "leave one kube-scheduler container in the pod";
         /// kube-scheduler is started by a shell or another program that we cannot look into.
         Wrapper = "wrapper", "let command name kube-scheduler itself and put its flags into command or args";
-        /// A key stands twice in one mapping.
+        /// A key appears twice in one mapping.
         DuplicateKey = "duplicate-key", "delete one of the two";
         /// A tab stands where YAML counts columns.
         Tab = "tab", "indent with spaces";

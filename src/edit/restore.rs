@@ -119,7 +119,7 @@ impl Restore<'_, '_> {
         if host_path && only(node, &["hostPath", "name", "mountPath", "readOnly"]) {
             return Ok(());
         }
-        let message = "somebody has added to a volume or mount of ours";
+        let message = "somebody has added to a volume or mount that schedpatch wrote";
         Err(Refusal::at_line(Rule::UndoRecord, self.tree.line(node.span.start), message))
     }
 
@@ -131,7 +131,7 @@ impl Restore<'_, '_> {
                 self.tree.comments[first..].iter().take_while(|comment| comment.start < splice.at + splice.cut);
             for comment in inside {
                 if !splice.put.contains(self.tree.text[comment.clone()].trim_end()) {
-                    let message = "a comment stands inside what must be taken out, and would be lost";
+                    let message = "a comment is inside the lines that must be removed, and would be lost";
                     return Err(Refusal::at_line(Rule::Shape, self.tree.line(comment.start), message));
                 }
             }

@@ -16,7 +16,7 @@ pub(super) fn gap(row: &NodeRow, wanted: Option<&str>) -> Option<Missing> {
         );
     }
     let Some(agent) = agent else {
-        return lacks("NoAgent", "no agent runs here: nobody proves or keeps anything".to_owned());
+        return lacks("NoAgent", "no agent runs here, so nothing is verified or kept".to_owned());
     };
     if !agent.current {
         return lacks(

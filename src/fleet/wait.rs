@@ -98,7 +98,7 @@ fn late(limit: Duration) -> Finding {
     Finding::warning(
         "not-in-time",
         message,
-        "see above which node lacks what, and the log of its agent; or wait longer",
+        "see above what is missing on which node, and the log of its agent; or wait longer",
     )
 }
 

@@ -40,7 +40,7 @@ impl ManifestFile {
 /// Reads a manifest directory. One that is not there has no files.
 pub(super) fn read_dir(root: &HostRoot, dir: &HostPath) -> Result<Option<Vec<ManifestFile>>, Finding> {
     let unreadable = |error: io::Error| {
-        let way_out = "mend the path, or run as a user who may read it (the directory usually belongs to root)";
+        let way_out = "correct the path, or run as a user who may read it (the directory usually belongs to root)";
         Finding::error("unreadable", format!("cannot read the manifest directory: {error}"), way_out).in_file(dir)
     };
     let entries = match root.resolve(dir).and_then(fs::read_dir) {

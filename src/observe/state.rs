@@ -70,8 +70,12 @@ const ENTERABLE: u32 = 0o555;
 /// Reads the state directory; one that is not there says nothing.
 pub(super) fn read(root: &HostRoot, dir: &str) -> Result<State, Finding> {
     let unreadable = |error: io::Error| {
-        Finding::error("state", format!("cannot read our own directory: {error}"), "run as root, or mend it")
-            .in_file(dir)
+        Finding::error(
+            "state",
+            format!("cannot read our own directory: {error}"),
+            "run as root, or repair the directory",
+        )
+        .in_file(dir)
     };
     let mut state = State::default();
     let here = match root.resolve(dir) {
@@ -206,7 +210,7 @@ fn entries(dir: &Path) -> io::Result<Vec<(String, fs::FileType)>> {
     Ok(found)
 }
 
-const MOVE_AWAY: &str = "move it away: what matters stands in the manifest itself, and schedpatch restore works without it (docs/use/undo-by-hand.md)";
+const MOVE_AWAY: &str = "move it away: the manifest itself holds what matters, and schedpatch restore works without it (docs/use/undo-by-hand.md)";
 
 fn damaged(dir: &str, why: &str, way_out: &str) -> Finding {
     Finding::error("state", format!("cannot read the state: {why}"), way_out).in_file(format!("{dir}/{STATE_FILE}"))

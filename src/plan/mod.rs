@@ -380,8 +380,8 @@ fn refusal_message(id: &str) -> String {
 fn nothing_wanted() -> Finding {
     Finding::info(
         "no-config",
-        "the sources hold no KubeSchedulerConfiguration, so nothing is planned and what stands stays",
-        "put a file with kind: KubeSchedulerConfiguration into the source; schedpatch plan --restore shows how to take ours out",
+        "the sources hold no KubeSchedulerConfiguration, so nothing is planned and the scheduler keeps what it has",
+        "put a file with kind: KubeSchedulerConfiguration into the source; schedpatch plan --restore shows how our edit would be removed",
     )
 }
 

@@ -78,7 +78,7 @@ fn read<'a>(file: &'a ManifestFile, known: &Pods) -> Read<'a> {
     let text = match &file.text {
         Ok(text) => text,
         Err(why) => {
-            let way_out = "mend or remove the file, and run as a user who may read it";
+            let way_out = "correct or remove the file, and run as a user who may read it";
             let finding = Finding::error("unreadable", format!("cannot read the manifest: {why}"), way_out);
             return Read::Broken(finding.in_file(&file.path));
         }
@@ -116,7 +116,7 @@ fn none_fits(pods: &[(&ManifestFile, &str, SchedulerPod)], target: Option<&str>,
     }
     let list: Vec<_> =
         pods.iter().map(|(file, _, pod)| format!("{} (pod {}/{})", file.path, pod.namespace, pod.name)).collect();
-    let message = format!("not one pod named {POD_NAME} runs here; these run the program: {}", list.join(", "));
+    let message = format!("expected one pod named {POD_NAME}; these run the program: {}", list.join(", "));
     Finding::error("which-scheduler", message, "name the one to edit with --target FILE").in_file(dir)
 }
 

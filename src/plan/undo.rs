@@ -20,7 +20,7 @@ pub(super) fn restore(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Re
         return Ok(Vec::new());
     }
     plan.original = Some(after.clone());
-    let why = "takes out what schedpatch put in".to_owned();
+    let why = "removes what schedpatch added".to_owned();
     Ok(vec![replace_target(chosen.file, chosen.text, after, why)])
 }
 
@@ -31,8 +31,10 @@ fn no_half_undo(state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
         return Ok(());
     };
     let line = chosen.text.lines().position(|line| line.contains(revision)).map(|index| index + 1);
-    let kept =
-        state.journal.original.map_or_else(String::new, |digest| format!("; the text before ours is texts/{digest}"));
+    let kept = state
+        .journal
+        .original
+        .map_or_else(String::new, |digest| format!("; the text before our edit is texts/{digest}"));
     let message = format!("our annotations are gone, but the manifest still names our revision {revision}{kept}");
     Err(Refusal { rule: Rule::UndoRecord, line, message })
 }
@@ -59,18 +61,18 @@ pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Resul
     let config = edit::last_flag(&chosen.pod.flags, "config").and_then(|flag| flag.value.as_ref());
     let is_named = config.is_some_and(|config| good.files.contains_key(config));
     if is_whole && is_named && chosen.pod.ours.as_ref().is_some_and(|ours| ours.revision == good.revision) {
-        let message = format!("the last good revision stands: {}", good.revision);
+        let message = format!("the last good revision is in place: {}", good.revision);
         plan.findings.push(Finding::info(
             "nothing-to-restore",
             message,
-            "schedpatch restore takes ours out altogether",
+            "schedpatch restore removes our edit altogether",
         ));
         return Ok(Vec::new());
     }
     let text = state.texts.get(&good.text).and_then(|bytes| std::str::from_utf8(bytes).ok());
     let original = original(state, chosen)?;
     let why_not = match text {
-        None => Some("its text is not there any more"),
+        None => Some("its text is gone"),
         Some(_) if !is_whole => Some("its files are not what they were"),
         // an upgrade or another person changed the manifest since: the old text would undo that
         Some(text) if edit::unpatch(text)?.prove()? != original => Some("the manifest itself has changed since"),
@@ -78,7 +80,7 @@ pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Resul
     };
     let (Some(text), None) = (text, why_not) else {
         let message = format!(
-            "the last good revision {} cannot come back: {}; ours is taken out instead",
+            "the last good revision {} cannot come back: {}; our edit is removed instead",
             good.revision,
             why_not.unwrap_or_default()
         );

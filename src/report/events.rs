@@ -26,7 +26,7 @@ pub(super) struct Events {
     /// The last text of each reason: the recorder counts repetitions by reason and keeps the first text
     notes: BTreeMap<String, Option<String>>,
     unsent: VecDeque<Event>,
-    last_standing: Option<(Phase, String)>,
+    last_state: Option<(Phase, String)>,
     last_notice: u64,
 }
 
@@ -44,7 +44,7 @@ impl Events {
         };
         let recorder = Recorder::new(client.clone(), source.clone());
         let (notes, unsent) = (BTreeMap::new(), VecDeque::new());
-        Self { client, source, recorder, regarding, notes, unsent, last_standing: None, last_notice: 0 }
+        Self { client, source, recorder, regarding, notes, unsent, last_state: None, last_notice: 0 }
     }
 
     /// Keeps what is new in a report until it is sent.
@@ -55,9 +55,9 @@ impl Events {
         self.last_notice = report.notices.last().map_or(self.last_notice, |last| last.id.max(self.last_notice));
         let node_state = (report.node_state.phase, report.node_state.reason.clone());
         // before the first look there is nothing to report
-        if node_state.1 != STARTING && self.last_standing.as_ref() != Some(&node_state) {
-            push(&mut self.unsent, of_standing(&report.node_state));
-            self.last_standing = Some(node_state);
+        if node_state.1 != STARTING && self.last_state.as_ref() != Some(&node_state) {
+            push(&mut self.unsent, of_state(&report.node_state));
+            self.last_state = Some(node_state);
         }
     }
 
@@ -89,7 +89,7 @@ fn push(unsent: &mut VecDeque<Event>, event: Event) {
 }
 
 /// Phase and reason together: one phase has several reasons, and each is a part of the story.
-fn of_standing(NodeState { phase, reason, message, .. }: &NodeState) -> Event {
+fn of_state(NodeState { phase, reason, message, .. }: &NodeState) -> Event {
     event(format!("{}{reason}", phase.name()), message, phase.is_trouble())
 }
 
@@ -112,7 +112,7 @@ mod tests {
         let mut unsent = VecDeque::new();
         let long = "é".repeat(MAX_NOTE);
         for number in 0..=MAX_UNSENT {
-            push(&mut unsent, of_standing(&NodeState::new(Phase::RolledBack, format!("Why{number}"), &*long)));
+            push(&mut unsent, of_state(&NodeState::new(Phase::RolledBack, format!("Why{number}"), &*long)));
         }
         assert_eq!((unsent.len(), unsent[0].reason.as_str()), (MAX_UNSENT, "RolledBackWhy1"));
         let note = unsent[0].note.as_deref().unwrap();

@@ -91,7 +91,7 @@ impl Report {
     /// Before anything was looked at.
     pub fn pending(now: Timestamp) -> Self {
         Self {
-            node_state: NodeState::new(Phase::Pending, STARTING, "nothing was looked at yet"),
+            node_state: NodeState::new(Phase::Pending, STARTING, "the agent has not looked at the host yet"),
             since: now,
             digest: None,
             verified_digest: None,

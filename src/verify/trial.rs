@@ -163,7 +163,7 @@ impl Trial {
     pub fn judge(&mut self, observation: &Observation, healthy: Option<bool>, now: Duration) -> Verdict {
         self.count(observation, now);
         match observation {
-            Observation::Unasked => Verdict::Unknown("nobody is asked".to_owned()),
+            Observation::Unasked => Verdict::Unknown("verification is switched off".to_owned()),
             Observation::NotYet => Verdict::Wait("the API is being asked".to_owned(), now + self.limits.timeout),
             Observation::Away(why) => self.judge_locally(why, healthy),
             Observation::Absent => {

@@ -50,7 +50,7 @@ fn a_damaged_file_of_the_revision_is_mended_without_a_restart() {
     let config = host.state("revisions").join(&revision).join("config.yaml");
     let before = (fs::read(&config).expect("there"), fs::metadata(host.target()).expect("there").ino());
     fs::write(&config, "tampered").expect("written");
-    assert!(host.ok(&APPLY).contains("our own files are in order again"));
+    assert!(host.ok(&APPLY).contains("schedpatch's own files are repaired"));
     let after = (fs::read(&config).expect("there"), fs::metadata(host.target()).expect("there").ino());
     assert_eq!(before, after);
 }

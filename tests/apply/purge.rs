@@ -16,7 +16,7 @@ fn purge_leaves_no_trace_but_what_is_not_ours() {
     assert_eq!(before, after);
     host.ok(&APPLY);
     fs::write(host.state("notes.txt"), "somebody's").expect("written");
-    assert!(host.ok(&["restore", "--purge"]).contains("not ours"));
+    assert!(host.ok(&["restore", "--purge"]).contains("it holds other files"));
     let left: Vec<_> = listing(&host.state("")).into_iter().map(|entry| entry.0).collect();
     assert_eq!(left, [host.state("notes.txt")]);
 }
@@ -30,7 +30,7 @@ fn what_is_not_ours_survives_a_purge() {
     fs::write(host.state("texts/notes.txt"), "somebody's").expect("written");
     fs::create_dir(host.state("revisions/backup")).expect("made");
     fs::write(host.state("revisions/backup/mine"), "somebody's").expect("written");
-    assert!(host.ok(&["restore", "--purge"]).contains("not ours"));
+    assert!(host.ok(&["restore", "--purge"]).contains("it holds other files"));
     assert!(host.state("texts/notes.txt").is_file() && host.state("revisions/backup/mine").is_file());
     assert!(!host.state("state.json").exists());
 }

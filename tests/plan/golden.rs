@@ -3,18 +3,21 @@
 //! The plan is then carried out on a copy, and the laws are checked: planning again finds nothing to do, and restoring
 //! gives back every byte. `just golden-update` writes the expected files anew and shows the difference.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::support::faulty_fs::{Fault, FaultyFs};
+use schedpatch::finding::Finding;
 use schedpatch::journal::Initiator;
 use schedpatch::plan::{self, Direction, Plan, StepKind};
 use schedpatch::reconcile::{self, Env, Request};
 use schedpatch::settings::Settings;
 use schedpatch::timestamp::Timestamp;
 use schedpatch::{cli, observe};
+use serde_json::Value;
 
 /// kubeadm writes its manifests so; git does not keep it.
 const MANIFEST_MODE: u32 = 0o600;
@@ -102,8 +105,26 @@ fn carry_out(copy: &Path, direction: Direction) {
     assert!(outcome.receipt.is_some_and(|receipt| receipt.committed), "{}: {direction:?} commits", copy.display());
 }
 
+/// The plan as JSON without its wording, which `messages.txt` pins once for all cases.
 fn json(plan: &Plan, copy: &Path) -> String {
-    plan.to_json().expect("a plan is JSON").replace(&format!("{}/", copy.display()), "") + "\n"
+    let text = plan.to_json().expect("a plan is JSON").replace(&format!("{}/", copy.display()), "");
+    let mut plan: Value = serde_json::from_str(&text).expect("JSON");
+    for (list, words) in [("findings", &["message", "wayOut"][..]), ("steps", &["why"])] {
+        for item in plan[list].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+            words.iter().for_each(|word| drop(item.remove(*word)));
+        }
+    }
+    serde_json::to_string_pretty(&plan).expect("JSON") + "\n"
+}
+
+/// Everything that the plan says in words: rule or step, message, way out.
+fn words(plan: &Plan, copy: &Path) -> Vec<String> {
+    let findings = plan.findings.iter().map(|finding| {
+        let Finding { rule, level, message, way_out, .. } = finding;
+        format!("{rule} ({level:?})\n    {message}\n    -> {way_out}\n")
+    });
+    let steps = plan.steps().iter().map(|step| format!("step\n    {}\n", step.why));
+    findings.chain(steps).map(|text| text.replace(&format!("{}/", copy.display()), "")).collect()
 }
 
 /// Compares with the expected file, or writes it when asked to.
@@ -184,4 +205,28 @@ fn every_hostile_case_is_refused_with_a_reason_and_a_way_out() {
     }
     println!("{} hostile cases refused", hostile.len());
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+#[test]
+fn every_message_is_pinned_once() {
+    let mut all = BTreeSet::new();
+    for case in cases(&root()).into_iter().chain(cases(&root().join("hostile"))) {
+        let name = case.file_name().expect("a folder has a name").to_string_lossy().into_owned();
+        let copy = copy(&case, &format!("words-{name}"));
+        all.extend(words(&make_plan(&copy, Direction::Apply), &copy));
+    }
+    let found: Vec<String> = all.into_iter().collect();
+    let path = root().join("messages.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, found.join("\n")).expect("the file can be written");
+        return;
+    }
+    let expected = fs::read_to_string(&path).expect("it is there");
+    let expected: Vec<&str> = expected.split_inclusive("\n\n").map(|text| text.trim_end_matches('\n')).collect();
+    let found: Vec<&str> = found.iter().map(|text| text.trim_end_matches('\n')).collect();
+    let missing: Vec<_> = found.iter().filter(|text| !expected.contains(text)).collect();
+    assert!(
+        missing.is_empty() && expected.len() == found.len(),
+        "messages changed, run: just golden-update\n{missing:#?}"
+    );
 }

@@ -247,7 +247,7 @@ fn check_managed<'a>(
                 managers.insert(name, extender);
                 continue;
             }
-            Some(first) if std::ptr::eq(*first, extender) => format!("{name} stands twice in its managedResources"),
+            Some(first) if std::ptr::eq(*first, extender) => format!("{name} appears twice in its managedResources"),
             Some(first) if *is_twin.get_or_insert_with(|| first.value == extender.value) => continue,
             Some(first) => format!("{name} is managed by {} in {} already", first.name(), first.config.file),
         };

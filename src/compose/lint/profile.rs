@@ -194,7 +194,7 @@ pub(crate) fn check_merged<'a>(profiles: impl Iterator<Item = (&'a Value, &'a st
         let name = profile.get("schedulerName").and_then(Value::as_str).unwrap_or_default();
         if *first.get_or_insert_with(|| point(profile, "queueSort")) != point(profile, "queueSort") {
             refuse(format!(
-                "the profile {name} sorts its queue otherwise than the first profile; a scheduler has one queue"
+                "the profile {name} uses another queueSort plugin than the first profile; kube-scheduler requires the same one in all profiles"
             ));
         }
         // what a plugin of another image serves, only that image knows
