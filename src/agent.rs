@@ -304,7 +304,7 @@ impl Agent {
     }
 }
 
-/// Waits for news of the pod; for ever where nobody follows one.
+/// Waits for news of the pod; for ever if no pod is watched.
 async fn pod_changed(pod: &mut Option<(String, PodWatch)>) {
     match pod {
         Some((_, pod)) => pod.changed().await,

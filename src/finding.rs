@@ -80,7 +80,7 @@ impl Finding {
         Self { level: Level::Warning, ..Self::error(rule, message, way_out) }
     }
 
-    /// A finding that is only told.
+    /// A finding that is only reported.
     pub fn info(rule: &'static str, message: impl Into<String>, way_out: impl Into<String>) -> Self {
         Self { level: Level::Info, ..Self::error(rule, message, way_out) }
     }
@@ -95,11 +95,5 @@ impl Finding {
     #[must_use]
     pub fn at_line(self, line: Option<usize>) -> Self {
         Self { line, ..self }
-    }
-}
-
-impl From<crate::edit::Refusal> for Finding {
-    fn from(refusal: crate::edit::Refusal) -> Self {
-        Self::error(refusal.rule.name(), refusal.message, refusal.rule.way_out()).at_line(refusal.line)
     }
 }

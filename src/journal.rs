@@ -1,4 +1,4 @@
-//! What we did on this host, as `state.json` keeps it. Data and what may become of it; whoever writes it is `apply`.
+//! What schedpatch did on this host, as `state.json` keeps it: data, and how it may change. `apply` writes it.
 //!
 //! The format is public: documented in `docs/reference/formats.md`, pinned by fixtures.
 
@@ -29,19 +29,6 @@ pub(crate) const TEXTS_DIR: &str = "texts";
 /// The revisions, each a directory.
 pub(crate) const REVISIONS_DIR: &str = "revisions";
 
-/// Ends the names of our unfinished files. They begin with a dot: the kubelet passes over those.
-const UNFINISHED: &str = ".schedpatch";
-
-/// The name under which a file is written before it is there.
-pub(crate) fn unfinished(name: &str) -> String {
-    format!(".{name}{UNFINISHED}")
-}
-
-/// The same for files of our own directory, whose names may be as long as the system allows.
-pub(crate) fn unfinished_own(number: usize) -> String {
-    format!(".new-{number}{UNFINISHED}")
-}
-
 /// Whether a name is that of a revision.
 pub(crate) fn is_revision(name: &str) -> bool {
     name.len() == REVISION_DIGITS && is_hex(name)
@@ -54,11 +41,6 @@ pub(crate) fn is_text(name: &str) -> bool {
 
 fn is_hex(name: &str) -> bool {
     name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
-/// Whether a name is that of an unfinished file of ours.
-pub(crate) fn is_unfinished(name: &str) -> bool {
-    name.starts_with('.') && name.ends_with(UNFINISHED) && name.len() > 1 + UNFINISHED.len()
 }
 
 /// Everything that we remember.
@@ -121,7 +103,7 @@ pub struct Commit {
 pub struct InFlight {
     /// The text that shall be replaced
     pub from: Digest,
-    /// The text that shall stand
+    /// The text that replaces it
     pub to: Digest,
     /// What the commit is; none for taking ours out
     pub commit: Option<Commit>,
@@ -152,7 +134,7 @@ impl Bad {
     }
 }
 
-/// Who asks for a pass, and so what it means for the journal.
+/// Who asks for a pass, which decides what it means for the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Initiator {
     /// A person, who ends a hold by applying and leaves one by restoring
@@ -314,7 +296,7 @@ impl Journal {
         self.last_good.as_ref().is_some_and(|good| good.revision == revision)
     }
 
-    /// The texts that must be kept: those that lead back. What stands is in the target itself.
+    /// The texts that must be kept: those that lead back. The text in place is in the target itself.
     pub fn texts(&self) -> BTreeSet<Digest> {
         let good = self.last_good.as_ref().map(|commit| commit.text);
         let flight = self.in_flight.as_ref().and_then(|flight| flight.original);

@@ -1,4 +1,4 @@
-//! Where this node is, and what is to be done next. Pure: what was seen comes in, one word and one act come out.
+//! The node's phase, and what to do next. Pure: observations come in, a decision comes out.
 
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub enum Phase {
     Applying,
     /// In the middle of proving
     Verifying,
-    /// Applied, but nobody can be asked
+    /// Applied, but the API and the scheduler cannot be asked
     Unknown,
     /// Proven
     Ready,
@@ -116,11 +116,11 @@ pub enum Decision {
     Stay(NodeState),
     /// Write what is wanted
     Apply(Change),
-    /// Prove what stands, which is what is wanted
+    /// Verify the text in place, which is what is wanted
     Verify,
-    /// What is wanted failed here before: prove what stands instead
+    /// What is wanted failed here before: verify the text in place instead
     VerifyLastGood(Fault),
-    /// What stands failed here before, and nobody came to take it back
+    /// The revision in place failed here before and was not rolled back
     RollBack(Fault),
 }
 
@@ -144,7 +144,7 @@ impl Fault {
 pub enum Change {
     /// A revision that was not proven on this node
     New,
-    /// The revision that was last proven here; somebody else changed the file, or ours is to be mended
+    /// The revision that was last proven here; somebody else changed the file, or our edit must be repaired
     Known,
     /// Only files of ours: nothing is restarted
     Files,

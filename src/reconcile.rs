@@ -15,10 +15,10 @@ use crate::revision::Digest;
 use crate::settings::Settings;
 use crate::timestamp::Timestamp;
 
-/// Somebody who writes in place needs a moment to finish.
+/// Pause for a writer that writes in place to finish.
 pub(crate) const QUIET: Duration = Duration::from_millis(100);
 
-/// Who keeps writing for longer than this is told to a person.
+/// Attempts before a person is on_event that somebody else keeps writing.
 pub(crate) const MAX_ATTEMPTS: usize = 10;
 
 /// What is asked for.
@@ -44,7 +44,7 @@ pub struct Request<'a> {
     pub purge: bool,
 }
 
-/// What happens, told as it does.
+/// What happens during a pass, reported as it does.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// This is about to be carried out
@@ -83,8 +83,8 @@ impl fmt::Debug for Env<'_> {
 }
 
 /// Runs one pass. What is up to date is left alone: not even the lock is taken.
-pub fn run(request: &Request<'_>, env: &Env<'_>, told: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Finding> {
-    run_from(request, look(request)?, env, told)
+pub fn run(request: &Request<'_>, env: &Env<'_>, on_event: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Finding> {
+    run_from(request, look(request)?, env, on_event)
 }
 
 /// The same for who has just looked. Under the lock it is looked again in any case.
@@ -92,7 +92,7 @@ pub fn run_from(
     request: &Request<'_>,
     (snapshot, plan): (Snapshot, Plan),
     env: &Env<'_>,
-    told: &mut dyn FnMut(Event<'_>),
+    on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, Finding> {
     let is_bare = request.purge && plan.commit().is_none() && !observe::exists(request.settings);
     let settled = apply::is_settled(&plan, &snapshot, request.direction, &request.initiator) && !request.purge;
@@ -109,11 +109,11 @@ pub fn run_from(
             .or_else(|error| if is_transient(&error) { Ok(()) } else { Err(error.finding()) })?;
     }
     let now = (env.clock)();
-    let lock = take_lock(request, env.fs, &root, now, told)?;
+    let lock = take_lock(request, env.fs, &root, now, on_event)?;
     let writer = Writer { fs: env.fs, root: &root, lock: &lock, now };
-    let mut outcome = write(request, &writer, (snapshot, plan), told)?;
+    let mut outcome = write(request, &writer, (snapshot, plan), on_event)?;
     if request.purge && !outcome.plan.is_refused() {
-        // ours must be out of every manifest, this one too, now that nobody else of us writes
+        // our edit must be out of every manifest, this one too, while we hold the lock
         refuse_if_used(&observe::take_snapshot(request.settings)?, None)?;
         // a commit of this run is on the disk; what others did to the target may not be
         let is_synced = outcome.receipt.as_ref().is_some_and(|receipt| receipt.committed);
@@ -162,11 +162,11 @@ fn take_lock(
     fs: &dyn HostFs,
     root: &Root,
     now: Timestamp,
-    told: &mut dyn FnMut(Event<'_>),
+    on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<Lock, Finding> {
     let Request { command, lock_timeout: timeout, .. } = *request;
     let claim = Claim { state_dir: &request.settings.state_dir, command, now, timeout };
-    Lock::take(fs, root, &claim, &mut |holder| told(Event::Waiting(holder))).map_err(|error| error.finding())
+    Lock::take(fs, root, &claim, &mut |holder| on_event(Event::Waiting(holder))).map_err(|error| error.finding())
 }
 
 /// Says what would be done, and what the writer would refuse; writes nothing.
@@ -187,7 +187,7 @@ fn write(
     request: &Request<'_>,
     writer: &Writer<'_>,
     first: (Snapshot, Plan),
-    told: &mut dyn FnMut(Event<'_>),
+    on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, Finding> {
     let (mut seen, mut planned) = first;
     let asked = (request.direction, &request.initiator);
@@ -213,22 +213,22 @@ fn write(
         {
             return Ok(Outcome { plan: planned, receipt: None, purged: None });
         } else {
-            told(Event::Planned(plan));
-            match apply::carry_out(writer, plan, snapshot, asked, &mut |done| told(Event::Done(done))) {
+            on_event(Event::Planned(plan));
+            match apply::carry_out(writer, plan, snapshot, asked, &mut |done| on_event(Event::Done(done))) {
                 Ok(receipt) => return Ok(Outcome { plan: planned, receipt: Some(receipt), purged: None }),
                 Err(error) if is_transient(&error) && attempt < MAX_ATTEMPTS => Some(error),
                 Err(error) => return Err(error.finding()),
             }
         };
         if let Some(ApplyError::Changed { path }) = overtaken {
-            told(Event::Again(&path));
+            on_event(Event::Again(&path));
         }
         thread::sleep(QUIET);
         attempt += 1;
     }
 }
 
-/// Whether somebody of ours has committed something else meanwhile. Where nothing of ours stands there is nothing to lose.
+/// Whether another schedpatch committed something else meanwhile. A target without our edit has nothing to lose.
 fn stands_otherwise(plan: &Plan, expected_text: Digest) -> bool {
     plan.target.as_ref().is_some_and(|target| target.ours().is_some() && target.digest != expected_text)
 }
@@ -238,13 +238,13 @@ fn is_held(request: &Request<'_>, snapshot: &Snapshot) -> bool {
     request.initiator != Initiator::Person && snapshot.state.journal.hold.is_some()
 }
 
-/// Looks and plans; writes nothing. Looks again where the target is only just not there: whoever replaces it may be in the
+/// Looks and plans; writes nothing. Looks again where the target is only just not there: somebody who replaces it may be in the
 /// middle of that.
 pub fn look(request: &Request<'_>) -> Result<(Snapshot, Plan), Finding> {
     look_after(request, None)
 }
 
-/// The same for who looked before.
+/// Like `look`, but reuses the caller's snapshot.
 pub fn look_after(request: &Request<'_>, before: Option<&Snapshot>) -> Result<(Snapshot, Plan), Finding> {
     for _ in 1..MAX_ATTEMPTS {
         let (snapshot, plan) = look_once(request, before)?;
@@ -277,7 +277,7 @@ fn refuse_if_used(snapshot: &Snapshot, but_for: Option<&str>) -> Result<(), Find
     }
 }
 
-/// Looks and plans without waiting for anybody.
+/// Looks and plans without waiting.
 pub fn look_once(request: &Request<'_>, before: Option<&Snapshot>) -> Result<(Snapshot, Plan), Finding> {
     let snapshot = observe::take_snapshot_after(request.settings, scope(request.direction), before)?;
     let plan = plan::make(&snapshot, request.settings, request.direction);

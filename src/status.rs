@@ -31,7 +31,7 @@ pub struct Status {
     /// Whether the extenders of what is applied take connections; only when that was asked for
     #[serde(skip_serializing_if = "Option::is_none")]
     extenders: Option<Vec<Extender>>,
-    /// Why something cannot be told or will not work
+    /// Why something is unknown or will not work
     pub findings: Vec<Finding>,
 }
 
@@ -145,7 +145,7 @@ impl Status {
         }
     }
 
-    /// Of a host at which nobody could look.
+    /// Of a host that could not be read.
     pub fn unknown(finding: Finding) -> Self {
         Self {
             version: FORMAT_VERSION,
@@ -162,7 +162,7 @@ impl Status {
         }
     }
 
-    /// With what the extenders answered, or why nobody could ask them.
+    /// With what the extenders answered, or why they could not be asked.
     #[must_use]
     pub fn with_extenders(mut self, answers: Result<Vec<(String, bool)>, Finding>) -> Self {
         let answers = answers.map_err(|finding| self.findings.push(finding)).unwrap_or_default();

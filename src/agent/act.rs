@@ -9,7 +9,7 @@ use crate::revision::Digest;
 use crate::verify::{Cause, Failure};
 
 impl Agent {
-    /// Writes down that what stands was seen to run.
+    /// Records that the text in place was seen to run.
     pub(super) fn prove(&mut self, seen: &Seen) -> Turn {
         let Some(target) = seen.plan.target.as_ref() else { return Turn::Again };
         let proven = reconcile::prove(&self.request(Direction::Judge, Initiator::Agent), &self.env(), target.digest);
@@ -20,7 +20,7 @@ impl Agent {
                     self.reporting.counts.proof_millis = u64::try_from(took.as_millis()).ok();
                 }
                 self.reporting.counts.proven = Some((self.options.clock)().as_unix());
-                // look again: what was proven is told from the journal
+                // look again: the journal says what was proven
                 Turn::Again
             }
             Ok(false) => {
@@ -31,7 +31,7 @@ impl Agent {
         }
     }
 
-    /// Commits what stands once more.
+    /// Commits the text in place once more.
     pub(super) fn nudge(&mut self, seen: &Seen) -> Turn {
         tracing::warn!("the kubelet shows no pod of this generation: committing once more");
         self.reporting.counts.nudges += 1;
@@ -92,7 +92,7 @@ impl Agent {
                 self.work.came_back = outcome.plan.commit().map(|step| Digest::of_bytes(&step.after));
                 Turn::Again
             }
-            // somebody was faster: whatever stands now is looked at anew
+            // somebody was faster: look again at what is in place now
             Ok(outcome) if !outcome.plan.is_refused() => Turn::Again,
             Ok(outcome) => {
                 let error = outcome.plan.findings.first().map(NodeState::blocked);

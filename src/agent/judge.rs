@@ -1,4 +1,4 @@
-//! Whether what stands runs: by the mirror pod, and by the scheduler itself where that is needed.
+//! Whether the text in place runs: by the mirror pod, and by the scheduler itself where that is needed.
 
 use std::time::Duration;
 
@@ -158,7 +158,7 @@ impl Agent {
         self.options.proof == Proof::MirrorPod && self.outside.client.is_some()
     }
 
-    /// Whether the scheduler must answer itself: nobody asks it for the kubelet, or the API is away.
+    /// Whether the scheduler must answer itself: the kubelet has no readiness probe to ask, or the API is away.
     fn asks_scheduler(&self, seen: &Seen) -> bool {
         let has_probe = seen.plan.target.as_ref().is_some_and(|target| target.pod.has_readiness_probe);
         let is_away = || self.watched.pod.as_ref().is_some_and(|(_, pod)| pod.is_away());

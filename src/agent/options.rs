@@ -1,4 +1,4 @@
-//! What the agent is told, and its ways to the world outside.
+//! The agent's options, and its ways to the world outside.
 
 use std::sync::Arc;
 use std::time::Duration;

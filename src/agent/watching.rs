@@ -85,7 +85,7 @@ impl Agent {
         !paths.iter().all(|path| is_ignorable(path) || self.is_own_lock(path) || is_known(path))
     }
 
-    /// The lock is written by whoever takes it, and that alone changes nothing.
+    /// Taking the lock writes its file, and that alone changes nothing.
     fn is_own_lock(&self, path: &Path) -> bool {
         path.file_name().is_some_and(|name| name == LOCK_FILE)
             && self.on_host(&self.settings.state_dir).is_some_and(|dir| path.parent() == Some(dir.as_path()))

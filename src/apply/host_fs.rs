@@ -1,6 +1,6 @@
 //! `HostFs`: every call that changes a file or a directory of the host, and no other.
 //!
-//! It is narrow so that tests can stand in it: they count the calls, fail them, drop them, kill the process before them,
+//! It is narrow so that tests can take its place: they count the calls, fail them, drop them, kill the process before them,
 //! and work out what is on the disk when the power goes after them.
 
 use std::io::{self, Write};

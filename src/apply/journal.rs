@@ -8,7 +8,7 @@ use crate::plan::{Direction, Plan, Step};
 use crate::revision::Digest;
 use crate::timestamp::Timestamp;
 
-/// The journal as it stands, once work in flight is judged and the initiator's word is taken.
+/// The journal as it will be recorded, with what the initiator's request means for it.
 pub(super) fn next_journal(
     plan: &Plan,
     state: &State,
@@ -62,7 +62,7 @@ pub(super) fn before_commit(journal: &Journal, state: &State, direction: Directi
     Journal { hold: state.journal.hold.clone(), bad: state.journal.bad.clone(), ..journal.clone() }
 }
 
-/// What others have added to our text since, or a commit that a lost journal knew, is taken for current: our edit stands.
+/// Takes for current what others have added to our text since, or a commit that a lost journal knew: our edit is in place.
 fn adopt(journal: &mut Journal, plan: &Plan, now: Timestamp) {
     let Some(target) = &plan.target else { return };
     let (Some(ours), Some(revision), Some(original)) = (target.ours(), &plan.revision, &plan.original) else { return };
@@ -107,7 +107,7 @@ pub(super) fn flight(plan: &Plan, step: &Step, now: Timestamp) -> InFlight {
     }
 }
 
-/// The texts that the journal names, or will, and that may not be on the disk: the original, and what stands if it is good.
+/// The texts that the journal names, or will, and that may not be on the disk: the original, and the text in place if it is good.
 pub(super) fn texts_to_save<'p>(plan: &'p Plan, state: &State, journal: &Journal) -> Vec<&'p str> {
     let commits = plan.commit().is_some() && plan.generation.is_some();
     let stands = plan.target.as_ref().filter(|target| journal.is_current(target.digest));

@@ -44,7 +44,7 @@ pub struct Claim<'a> {
 }
 
 impl Lock {
-    /// Waits for the lock. `waiting` is told once who holds it.
+    /// Waits for the lock. Calls `waiting` once with the holder.
     pub fn take(
         fs: &dyn HostFs,
         root: &Root,

@@ -2,7 +2,7 @@
 //!
 //! The order makes it safe to be killed at any instant: first what the journal will name, then the journal with what is
 //! about to happen, then the files that the new manifest refers to, then the manifest, in one rename; then the journal
-//! again, and last what nobody needs any more. Who comes next, after a kill or not, judges by the manifest what happened.
+//! again, and last the removal of unused files. The next run, after a kill or not, judges by the manifest what happened.
 
 mod error;
 mod guard;
@@ -52,14 +52,14 @@ impl std::fmt::Debug for Writer<'_> {
     }
 }
 
-/// A change that was made, told as it happens.
+/// A change that was made, reported as it happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done<'a> {
     /// A file of a revision
     Wrote(&'a str),
     /// The target
     Replaced(&'a str),
-    /// A revision that nobody needs any more
+    /// An unused revision was removed
     Collected(&'a str),
 }
 
@@ -72,7 +72,7 @@ pub struct Receipt {
     pub foreign_write: ForeignWrite,
     /// Where what they wrote is kept, if it could be
     pub kept: Option<String>,
-    /// Why something that nobody needs any more could not be removed
+    /// Why unused files could not be removed
     pub uncollected: Option<Finding>,
 }
 
@@ -81,7 +81,7 @@ pub fn is_settled(plan: &Plan, snapshot: &Snapshot, direction: Direction, initia
     is_recorded(plan, snapshot, direction, initiator) && Garbage::of(&snapshot.state.journal, snapshot, plan).is_empty()
 }
 
-/// The same, but for what nobody needs any more.
+/// Like [`is_settled`], but unused files may be left to remove.
 pub fn is_recorded(plan: &Plan, snapshot: &Snapshot, direction: Direction, initiator: &Initiator) -> bool {
     let state = &snapshot.state;
     let has_leftover = plan.target.as_ref().is_some_and(|target| snapshot.facts.has_leftover(&target.path));
@@ -117,7 +117,7 @@ pub fn carry_out(
     plan: &Plan,
     snapshot: &Snapshot,
     (direction, initiator): (Direction, &Initiator),
-    told: &mut dyn FnMut(Done<'_>),
+    on_event: &mut dyn FnMut(Done<'_>),
 ) -> Result<Receipt, ApplyError> {
     check(writer.root, writer.lock.state.path(), plan)?;
     let Writer { fs, root, now, .. } = *writer;
@@ -133,12 +133,12 @@ pub fn carry_out(
     if let Some(step) = plan.commit() {
         journal = journal.intending(step.path.clone(), journal::flight(plan, step, now));
         on_disk = journal::before_commit(&journal, state, direction);
-        let done = commit(writer, &store, (plan, step), state, &on_disk, told)?;
+        let done = commit(writer, &store, (plan, step), state, &on_disk, on_event)?;
         (receipt.committed, meanwhile) = (true, Some((done, step)));
-        told(Done::Replaced(&step.path));
+        on_event(Done::Replaced(&step.path));
         journal = journal.settled(Digest::of_bytes(&step.after));
     } else {
-        mend(&store, plan, state, told)?;
+        repair(&store, plan, state, on_event)?;
     }
     if let (true, false, Some(target)) = (interrupted, receipt.committed, &plan.target) {
         // the interrupted run may have replaced it and not have come to sync it
@@ -153,11 +153,11 @@ pub fn carry_out(
         receipt.foreign_write = foreign_write;
         receipt.kept = overwritten.and_then(|text| store.keep_overwritten(&text).ok());
     }
-    receipt.uncollected = collect(&store, &garbage, told).err().map(|error| error.after_commit().finding());
+    receipt.uncollected = collect(&store, &garbage, on_event).err().map(|error| error.after_commit().finding());
     Ok(receipt)
 }
 
-/// Writes down that the text which stands was seen to run; `false` if the manifest has changed meanwhile.
+/// Records that the text in place was seen to run; `false` if the manifest has changed meanwhile.
 pub fn prove(writer: &Writer<'_>, plan: &Plan, snapshot: &Snapshot, text: Digest) -> Result<bool, ApplyError> {
     let (state, Some(target)) = (&snapshot.state, &plan.target) else { return Ok(false) };
     let is_on_target = state.journal.target.as_ref() == Some(&target.path);
@@ -206,11 +206,11 @@ fn note(store: &Store<'_>, journal: &Journal, is_news: bool, must_last: bool) ->
     if must_last { store.sync_journal() } else { Ok(()) }
 }
 
-fn collect(store: &Store<'_>, garbage: &Garbage<'_>, told: &mut dyn FnMut(Done<'_>)) -> Result<(), ApplyError> {
+fn collect(store: &Store<'_>, garbage: &Garbage<'_>, on_event: &mut dyn FnMut(Done<'_>)) -> Result<(), ApplyError> {
     store.remove_texts(garbage.texts.iter().copied())?;
     for revision in &garbage.revisions {
         store.remove_revision(revision)?;
-        told(Done::Collected(revision));
+        on_event(Done::Collected(revision));
     }
     Ok(())
 }
@@ -248,7 +248,7 @@ fn commit(
     (plan, step): (&Plan, &Step),
     state: &State,
     intent: &Journal,
-    told: &mut dyn FnMut(Done<'_>),
+    on_event: &mut dyn FnMut(Done<'_>),
 ) -> Result<Meanwhile, ApplyError> {
     let before = step.before.as_deref().unwrap_or_default();
     let target = Target::open(writer.root, &step.path)?;
@@ -264,13 +264,13 @@ fn commit(
     store.sync_journal()?;
     if let Some(dir) = &revision {
         store.sync_revision(dir)?;
-        tell_files(plan, told);
+        report_files(plan, on_event);
     }
     target.replace(writer.fs, before, successor)
 }
 
-/// Puts files of the revision that stands in order.
-fn mend(store: &Store<'_>, plan: &Plan, state: &State, told: &mut dyn FnMut(Done<'_>)) -> Result<(), ApplyError> {
+/// Repairs files of the revision in place.
+fn repair(store: &Store<'_>, plan: &Plan, state: &State, on_event: &mut dyn FnMut(Done<'_>)) -> Result<(), ApplyError> {
     let files = files_of(plan);
     if files.is_empty() {
         return Ok(());
@@ -280,7 +280,7 @@ fn mend(store: &Store<'_>, plan: &Plan, state: &State, told: &mut dyn FnMut(Done
     staged.iter().try_for_each(Staged::sync)?;
     staged.into_iter().try_for_each(Staged::put)?;
     store.sync_revision(&dir)?;
-    tell_files(plan, told);
+    report_files(plan, on_event);
     Ok(())
 }
 
@@ -300,11 +300,14 @@ fn files_of(plan: &Plan) -> BTreeMap<&str, &Step> {
     steps.map(|step| (step.path.name(), step)).collect()
 }
 
-fn tell_files(plan: &Plan, told: &mut dyn FnMut(Done<'_>)) {
-    plan.steps().iter().filter(|step| step.kind == StepKind::WriteFile).for_each(|step| told(Done::Wrote(&step.path)));
+fn report_files(plan: &Plan, on_event: &mut dyn FnMut(Done<'_>)) {
+    plan.steps()
+        .iter()
+        .filter(|step| step.kind == StepKind::WriteFile)
+        .for_each(|step| on_event(Done::Wrote(&step.path)));
 }
 
-/// What nobody needs any more.
+/// Unused files of ours.
 struct Garbage<'s> {
     texts: Vec<&'s str>,
     revisions: Vec<&'s str>,

@@ -7,10 +7,9 @@ use super::error::{ApplyError, while_trying_to};
 use super::host_fs::HostFs;
 use super::lock::above;
 use super::target::Target;
-use crate::host::Dir;
+use crate::host::{Dir, is_unfinished};
 use crate::journal::{
     DAMAGED_FILE, LOCK_FILE, OVERWRITTEN_FILE, REVISIONS_DIR, STATE_FILE, TEXTS_DIR, is_revision, is_text,
-    is_unfinished,
 };
 
 /// Removes our directory. What is not ours in it stays, and then so does the directory: that is the answer `false`.
@@ -37,7 +36,7 @@ pub fn purge(writer: &Writer<'_>, target: Option<&str>) -> Result<bool, ApplyErr
             remove_file(fs, state, &name)?;
         }
     }
-    // the lock goes last: whoever waits for it then sees that it is gone, and begins anew
+    // the lock goes last: a process that waits for it sees that it is gone, and begins anew
     remove_file(fs, state, LOCK_FILE)?;
     let (above, name) = above(state.path());
     remove_dir(fs, &while_trying_to("open", above, root.dir(above))?, name)

@@ -1,4 +1,4 @@
-//! A file gets new content in one instant: whoever looks sees the old content or the new one, whole.
+//! A file gets new content in one instant: a reader sees the old content or the new one, whole.
 
 use std::fs::File;
 use std::io;
@@ -8,8 +8,7 @@ use nix::errno::Errno;
 
 use super::error::{ApplyError, while_trying_to};
 use super::host_fs::{HostFs, NewFile};
-use crate::host::Dir;
-use crate::journal::{unfinished, unfinished_own};
+use crate::host::{Dir, unfinished, unfinished_own};
 use crate::plan::Access;
 
 /// What else makes up a file for those who check access to it: the label of SELinux, and access lists.
@@ -102,7 +101,7 @@ fn stage<'a>(
 ) -> Result<Staged<'a>, ApplyError> {
     let file = match fs.create(dir, &temp) {
         Err(error) if error.raw_os_error() == Some(Errno::EEXIST as i32) => {
-            // left over from a killed run: we hold the lock, so nobody is writing it
+            // left over from a killed run: we hold the lock, so no other run is writing it
             while_trying_to("remove", dir.path_of(&temp), fs.remove_file(dir, &temp))?;
             fs.create(dir, &temp)
         }
@@ -186,7 +185,7 @@ impl Staged<'_> {
 
     /// Gives the file its name. On the disk it has it once the directory is synced.
     pub fn put(mut self) -> Result<(), ApplyError> {
-        // closed before: whoever watches sees one event and no other
+        // closed before, so that a watcher sees one event
         self.file = None;
         let renamed = self.fs.rename(self.dir, &self.temp, &self.name);
         while_trying_to("replace", self.dir.path_of(&self.name), renamed)?;

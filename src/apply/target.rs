@@ -12,8 +12,7 @@ use super::host_fs::HostFs;
 use super::replace::{self, FileAttributes, Staged};
 use super::watch::{ForeignWrite, Watch};
 use crate::finding::Finding;
-use crate::host::{Dir, MAX_BYTES, Root};
-use crate::journal::unfinished;
+use crate::host::{Dir, MAX_BYTES, Root, unfinished};
 
 /// As long as Linux lets a name be.
 const MAX_NAME_BYTES: usize = 255;
@@ -25,7 +24,7 @@ pub(super) struct Target {
     name: String,
 }
 
-/// What is to stand there.
+/// The file that is to take the target's place.
 #[derive(Debug)]
 pub(super) struct Successor<'a> {
     staged: Staged<'a>,
@@ -39,7 +38,7 @@ impl Successor<'_> {
     }
 }
 
-/// What stands there.
+/// The target as it was read.
 #[derive(Debug)]
 struct Seen {
     attributes: FileAttributes,
@@ -114,7 +113,7 @@ impl Target {
         }
     }
 
-    /// Waits until the directory's names are on the disk, whoever wrote them.
+    /// Waits until the directory's names are on the disk.
     pub fn sync_dir(&self, fs: &dyn HostFs) -> Result<(), ApplyError> {
         while_trying_to("sync", self.dir.path(), fs.sync_dir(&self.dir))
     }

@@ -1,6 +1,6 @@
 //! Sees what others do to the target in the instant between our last look and our rename.
 //!
-//! Nothing can prevent a change there: Linux has no rename on condition. So it is at least told.
+//! Nothing can prevent a change there: Linux has no rename on condition. So it is at least reported.
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent};
 

@@ -34,7 +34,7 @@ pub(super) struct ClusterArgs {
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
 
-    /// Wait until all are proven, at most this long [10m if not said]; changes are told on standard error
+    /// Wait until all are proven, at most this long [default: 10m]; progress goes to standard error
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "10m", value_parser = duration)]
     wait: Option<Duration>,
 }

@@ -14,7 +14,7 @@ pub(super) fn all<T>(lists: Vec<List<T>>) -> Vec<T> {
     lists.into_iter().flat_map(|list| list.0).collect()
 }
 
-/// Reads lists: the parser of one value, and what stands between two of them.
+/// Reads lists: the parser of one value, and the separator.
 #[derive(Clone)]
 pub(super) struct ListOf<P> {
     item: P,

@@ -38,7 +38,7 @@ enum To {
 
 /// Take out of this host's scheduler what schedpatch put in
 ///
-/// Where nobody else has written the manifest since, it gets back the very bytes that it had; else only our parts are
+/// If nobody else has written the manifest since, it gets back the very bytes that it had; else only our parts are
 /// taken out. An upgrade that happened in between stays.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -43,7 +43,7 @@ const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9471
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 /// The loop turns at least every --resync; after so much more it counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_mins(5);
-/// So long the API may take for what is told last.
+/// How long the last report may take at shutdown.
 const LAST_WORD: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -89,7 +89,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", env = "SCHEDPATCH_KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
 
-    /// Run without any API: nothing is proven, nothing is told to the cluster
+    /// Run without any API: nothing is verified, nothing is reported to the cluster
     #[arg(long, env = "SCHEDPATCH_STANDALONE")]
     standalone: bool,
 
@@ -174,9 +174,9 @@ impl Args {
         let clients = if standalone { None } else { Some((connect().await?, connect().await?)) };
         let (client, reporting) = clients.unzip();
         let shutdown = shutdown()?;
-        let (report, told) = watch::channel(Report::pending(now()));
+        let (report, receiver) = watch::channel(Report::pending(now()));
         let (turned, last_turn) = watch::channel(Instant::now());
-        let serve = |address| report::serve(address, told.clone(), last_turn.clone(), self.resync + STUCK_AFTER);
+        let serve = |address| report::serve(address, receiver.clone(), last_turn.clone(), self.resync + STUCK_AFTER);
         let bound = match serve(self.listen.unwrap_or(LISTEN)).await {
             // a person who tries it out needs no particular port
             Err(_) if self.sandbox && self.listen.is_none() => serve(ANY_PORT).await?,
@@ -200,11 +200,11 @@ impl Args {
             Some(sandbox) => sandbox.settings(&bound),
             None => self.wanted.add_to(self.host.settings()),
         };
-        let reporter = reporting.map(|client| tokio::spawn(Reporter::new(client, &node).follow(told)));
+        let reporter = reporting.map(|client| tokio::spawn(Reporter::new(client, &node).follow(receiver)));
         let ended =
             on_its_own_thread(Agent::new(settings, options, Outside::real(client), report, turned), shutdown).await;
         if let Some(reporter) = reporter {
-            // the last word is told too, if the API takes it
+            // send the last report too, if the API takes it
             let _ = tokio::time::timeout(LAST_WORD, reporter).await;
         }
         drop(sandbox);
@@ -212,7 +212,7 @@ impl Args {
     }
 
     fn begin_log(&self) {
-        // what libraries have to say is told by us, in our words
+        // errors of libraries are logged by us, in our words
         let others = if self.log_level >= LevelFilter::DEBUG { LevelFilter::WARN } else { LevelFilter::OFF };
         let own = Targets::new().with_default(others).with_target("schedpatch", self.log_level);
         let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false).with_ansi(false);

@@ -23,7 +23,7 @@ const EXTENDER_IDENTITY: [&str; 5] = ["urlPrefix", "filterVerb", "prioritizeVerb
 #[derive(Debug, Default)]
 pub(crate) struct Merged {
     scalars: Vec<Part>,
-    /// Where each of them stands, by its name
+    /// Index of each, by its name
     known_scalars: HashMap<String, usize>,
     profiles: Vec<Part>,
     extenders: Vec<Part>,

@@ -82,7 +82,7 @@ impl Composed {
     }
 }
 
-/// Composes. `Ok(None)`: nobody wants anything, so there is nothing to do.
+/// Composes. `Ok(None)`: the sources want nothing, so there is nothing to do.
 pub fn compose(
     sources: &[Source],
     target: &Target<'_>,

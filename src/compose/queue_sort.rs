@@ -7,7 +7,7 @@ use super::lint::is_upstream;
 use super::schema;
 use super::version::Version;
 
-/// What sorts the queue where nobody says otherwise.
+/// The default queueSort plugin.
 const DEFAULT_SORT: &str = "PrioritySort";
 
 const POINT: &str = "queueSort";

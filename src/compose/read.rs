@@ -29,7 +29,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// The line of a place in the file. Looked up only when somebody is to be told.
+    /// The line of a place in the file. Looked up only for messages.
     pub fn line(&self, place: &[Place]) -> Option<usize> {
         self.lines.get_or_init(|| lines_of_places(&self.text)).get(place)
     }

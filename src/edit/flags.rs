@@ -7,7 +7,7 @@ pub struct Flag {
     pub name: String,
     /// `None` for a flag without a value, which for pflag is `true`.
     pub value: Option<String>,
-    /// The line it stands on
+    /// Its line
     pub line: Option<usize>,
     /// Number of the word that holds the name.
     pub(crate) word: usize,

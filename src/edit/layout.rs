@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use super::format::{self, Steps};
 use super::op::{Leaves, Op, Value};
 use super::refusal::{Refusal, Rule};
-use super::spell::{self, Steps};
 use super::splice::Splice;
 use super::tree::{Entry, Kind, Node, Path, Seg, Tree, line_end, line_start};
 
@@ -37,14 +37,14 @@ impl Tree<'_> {
 
     fn add(&self, path: &Path, entries: &[(&'static str, Value)]) -> Splices {
         let node = self.editable(path)?;
-        let flow: Vec<_> = entries.iter().map(|(key, value)| spell::flow_entry(key, value)).collect();
+        let flow: Vec<_> = entries.iter().map(|(key, value)| format::flow_entry(key, value)).collect();
         if node.flow {
             let first = node.entries().first().map(|entry| entry.key.span.start);
             let last = node.entries().last().map(|entry| entry.value.span.end.max(entry.key.span.end));
             return Ok(vec![self.flow_insert(node, first, last, &flow)]);
         }
         let lines = |column, steps| -> Vec<String> {
-            entries.iter().flat_map(|(key, value)| spell::block_entry(key, value, column, steps)).collect()
+            entries.iter().flat_map(|(key, value)| format::block_entry(key, value, column, steps)).collect()
         };
         if let Kind::Map(own) = &node.kind {
             let lines = lines(self.column_of_key(own)?, self.steps(node));
@@ -56,14 +56,14 @@ impl Tree<'_> {
 
     fn push(&self, path: &Path, items: &[Value]) -> Splices {
         let node = self.editable(path)?;
-        let flow: Vec<_> = items.iter().map(spell::flow).collect();
+        let flow: Vec<_> = items.iter().map(format::flow).collect();
         if node.flow {
             let first = node.items().first().map(|item| item.span.start);
             let last = node.items().last().map(|item| item.span.end);
             return Ok(vec![self.flow_insert(node, first, last, &flow)]);
         }
         let lines = |column, steps| -> Vec<String> {
-            items.iter().flat_map(|item| spell::block_item(item, column, steps)).collect()
+            items.iter().flat_map(|item| format::block_item(item, column, steps)).collect()
         };
         if let Kind::List(own) = &node.kind {
             let lines = lines(self.column_of_dash(own)?, self.steps(node));

@@ -3,10 +3,11 @@
 //! Every editor keeps these laws: what is not ours stays, byte for byte; editing twice is editing once; taking out
 //! what was put in gives the old text; and what is not understood is a [`Refusal`], never a rewrite.
 
-mod claims;
+mod conflicts;
 mod data;
 mod draft;
 mod flags;
+mod format;
 mod guard;
 mod is_applied;
 mod layout;
@@ -22,7 +23,6 @@ mod refusal;
 mod restore;
 mod run_as;
 mod size;
-mod spell;
 mod splice;
 mod static_pod;
 mod tree;

@@ -66,12 +66,12 @@ pub(crate) struct Found<'t, 'a> {
 }
 
 impl Found<'_, '_> {
-    /// The list and the place in it where a word stands.
+    /// The list and the index of a word in it.
     pub fn place(&self, word: usize) -> (&'static str, usize) {
         if word < self.commands { ("command", word) } else { ("args", word - self.commands) }
     }
 
-    /// The flags, each with the line it stands on.
+    /// The flags, each with its line.
     fn flags_with_lines(&self, tree: &Tree<'_>) -> Vec<Flag> {
         let line = |word| {
             let (list, index) = self.place(word);

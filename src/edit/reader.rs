@@ -154,7 +154,7 @@ impl<'a> Builder<'a> {
         self.open.push((Node { span, flow: style == StructureStyle::Flow, decorated, kind }, None));
     }
 
-    /// Hands a finished node to the collection it stands in.
+    /// Hands a finished node to the collection that holds it.
     fn close(&mut self, mut node: Node<'a>) {
         let Some((parent, pending_key)) = self.open.last_mut() else {
             self.root = Some(node);

@@ -1,11 +1,11 @@
 //! An earlier text of ours, for one more commit: only what tells commits apart changes.
 
 use super::draft::Draft;
+use super::format;
 use super::op::Op;
 use super::pod::{self, GENERATION, UNDO};
 use super::refusal::{Refusal, Rule};
 use super::restore;
-use super::spell;
 use super::static_pod::{new_uid, unpatch};
 use super::tree::{Kind, Node, Path, Seg, Tree};
 
@@ -37,7 +37,7 @@ fn annotation(key: &str) -> Path {
 
 fn set(tree: &Tree<'_>, at: Path, value: &str) -> Result<Op, Refusal> {
     match tree.at(&at).map(|node| &node.kind) {
-        Some(Kind::Scalar { style, .. }) => Ok(Op::Set { text: spell::scalar(value, *style), at }),
+        Some(Kind::Scalar { style, .. }) => Ok(Op::Set { text: format::scalar(value, *style), at }),
         _ => Err(Refusal::new(Rule::Shape, "our own marks are not written as plain values")),
     }
 }

@@ -1,6 +1,6 @@
 //! Why a manifest is not edited: one value for every reason, with its line and the way out.
 
-use crate::finding::rules;
+use crate::finding::{Finding, rules};
 
 rules! {
     /// A reason not to edit. The name is stable: people grep for it and tests pin it.
@@ -21,13 +21,13 @@ rules! {
         Wrapper = "wrapper", "let command name kube-scheduler itself and put its flags into command or args";
         /// A key appears twice in one mapping.
         DuplicateKey = "duplicate-key", "delete one of the two";
-        /// A tab stands where YAML counts columns.
+        /// A tab is where YAML counts columns.
         Tab = "tab", "indent with spaces";
         /// The file holds more than one document.
         SeveralDocuments = "several-documents", "keep one document per file";
         /// The file is a template or holds placeholders.
         Template = "template", "render the template first; the manifest must be the text that the kubelet runs";
-        /// An anchor, alias, tag or merge key stands on something that must be changed.
+        /// An anchor, alias, tag or merge key is on something that must be changed.
         Anchor = "anchor", "write the value out in place of the anchor, alias, tag or merge key";
         /// The file is JSON.
         Json = "json", "convert the manifest to YAML: kubectl create --dry-run=client -o yaml -f FILE";
@@ -71,5 +71,11 @@ impl Refusal {
 
     pub(crate) fn at_line(rule: Rule, line: usize, message: impl Into<String>) -> Self {
         Self { rule, line: Some(line), message: message.into() }
+    }
+}
+
+impl From<Refusal> for Finding {
+    fn from(refusal: Refusal) -> Self {
+        Self::error(refusal.rule.name(), refusal.message, refusal.rule.way_out()).at_line(refusal.line)
     }
 }

@@ -47,13 +47,13 @@ impl Restore<'_, '_> {
         resolve(self.tree, at, self.undo.placed.get(at).map(String::as_str))
     }
 
-    /// Whether the value that we wrote still stands there.
+    /// Whether the value that we wrote is still there.
     fn is_still_ours(&self, at: &str, path: &Path) -> bool {
         let value = self.tree.at(path).and_then(Node::text);
         value.is_some() && value == self.undo.placed.get(at).map(String::as_str)
     }
 
-    /// What we displaced comes back where our value still stands; what others wrote since stays.
+    /// What we displaced comes back where our value is still in place; what others wrote since stays.
     fn put_values_back(&mut self) -> Result<(), Refusal> {
         for (at, text) in &self.undo.displaced {
             let Some(path) = self.find(at).filter(|path| self.is_still_ours(at, path)) else { continue };

@@ -3,15 +3,15 @@
 //! `patch` puts them in, `unpatch` takes them out. An edit over an earlier one of ours is made on the text without it,
 //! so the record of what to undo never piles up.
 
-use super::claims::{no_leftovers, not_taken};
+use super::conflicts::{no_leftovers, not_taken};
 use super::draft::Draft;
+use super::format;
 use super::guard;
 use super::is_applied::stands;
 use super::op::{Op, Value};
 use super::pod::{self, Found, GENERATION, Manifest, REVISION, SchedulerPod, UNDO};
 use super::refusal::{Refusal, Rule};
 use super::restore;
-use super::spell;
 use super::tree::{Kind, Node, Path, Seg, Tree};
 use super::undo::{Undo, pointer};
 use crate::revision::Digest;
@@ -176,7 +176,7 @@ fn no_placeholders(tree: &Tree<'_>, found: &Found<'_, '_>) -> Result<(), Refusal
 }
 
 impl Patch<'_, '_> {
-    /// Sets a flag of the scheduler: in place where it stands, else at the end of the list.
+    /// Sets a flag of the scheduler: in place if it is there, else at the end of the list.
     fn flag(&mut self, found: &Found<'_, '_>, name: &str, value: &str) -> Result<(), Refusal> {
         if found.words[found.program..].contains(&"--") {
             return Err(Refusal::new(Rule::Shape, "the flags of kube-scheduler end with --, so none can be added"));
@@ -242,7 +242,7 @@ impl Patch<'_, '_> {
         };
         self.undo.displaced.insert(at.clone(), self.tree.text[range].to_owned());
         self.undo.placed.insert(at, value.to_owned());
-        self.ops.push(Op::Set { at: path, text: spell::scalar(value, style) });
+        self.ops.push(Op::Set { at: path, text: format::scalar(value, style) });
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! The document as a tree of nodes that know where they stand in the text.
+//! The document as a tree of nodes that know their byte ranges in the text.
 //!
 //! Owns the nodes, their byte ranges and the way to them; `reader` builds it, `layout` writes by it.
 

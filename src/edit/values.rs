@@ -1,6 +1,6 @@
 //! The values of a plainly written document, without reading its text a second time.
 //!
-//! Plain is what nobody reads in two ways: block style, every scalar on one line, nothing that YAML is feared for. All
+//! Plain is what all YAML readers read alike: block style, every scalar on one line, nothing that YAML is feared for. All
 //! else is left to `serde_yaml`, the reader of the scheduler's own lineage; so the only cost of being careful is time.
 
 use std::borrow::Cow;

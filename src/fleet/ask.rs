@@ -29,7 +29,7 @@ pub(super) const AWAY: &str = "api-away";
 /// Connects as a person does: by a kubeconfig, or else as the pod's service account.
 pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, Finding> {
     if let Some(context) = context {
-        // what cannot be read is told below
+        // what cannot be read is reported below
         let read = kubeconfig.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
         let names = read.map(|read| read.contexts.into_iter().map(|known| known.name).collect::<Vec<_>>());
         if let Ok(names) = names

@@ -64,11 +64,11 @@ fn running_gap(said: &NodeAnnotations, scheduler: Option<&SchedulerPod>) -> Opti
     };
     let pod = &running.pod;
     if running.revision.is_none() || (&running.revision, &running.generation) != (&said.revision, &said.generation) {
-        let told = |revision: &Option<String>, generation: &Option<String>| match (revision, generation) {
+        let shown = |revision: &Option<String>, generation: &Option<String>| match (revision, generation) {
             (Some(revision), Some(generation)) => format!("revision {revision}, generation {generation}"),
             _ => "nothing of schedpatch".to_owned(),
         };
-        let (runs, is) = (told(&running.revision, &running.generation), told(&said.revision, &said.generation));
+        let (runs, is) = (shown(&running.revision, &running.generation), shown(&said.revision, &said.generation));
         return Some(("OtherRevision", format!("{pod} carries {runs}; the manifest {is}")));
     }
     let names_it = |config: &String| running.revision.as_ref().is_some_and(|own| config.contains(&format!("/{own}/")));

@@ -30,7 +30,7 @@ pub struct ClusterObjects {
     pub schedulers: Vec<Pod>,
     /// What the agents' sources show, by name
     pub config_maps: BTreeMap<String, ConfigMap>,
-    /// Who leads; or why nobody could be asked
+    /// Who leads, or why that is unknown
     pub lease: Result<Option<Lease>, Finding>,
 }
 

@@ -92,7 +92,7 @@ struct NodeAnnotations {
     scheduler_version: Option<String>,
     /// The sources as the agent sees them
     digest: Option<String>,
-    /// The sources of what was proven last and still stands
+    /// Digest of the sources that were proven last and are still in place
     verified_digest: Option<String>,
     revision: Option<String>,
     generation: Option<String>,
@@ -156,7 +156,7 @@ impl Fleet {
         }
     }
 
-    /// Whether something could not be told.
+    /// Whether something could not be found out.
     pub fn has_errors(&self) -> bool {
         self.findings.iter().any(|finding| finding.level == Level::Error)
     }

@@ -32,7 +32,7 @@ fn write(out: &mut String, fleet: &Fleet) -> fmt::Result {
     writeln!(out, "wanted      {digest} ({from})")?;
     writeln!(out, "agents      {}", wanted.daemon_set.as_deref().unwrap_or("none"))?;
     writeln!(out, "leader      {}", visible(leader.as_deref().unwrap_or("unknown")))?;
-    writeln!(out, "counts      {}", told(counts))?;
+    writeln!(out, "counts      {}", counts_line(counts))?;
     for node in nodes {
         if let Some(gap) = &node.gap {
             writeln!(out, "not proven  {}: {}: {}", node.name, visible(&gap.reason), visible(&gap.message))?;
@@ -93,7 +93,7 @@ fn table(out: &mut String, rows: &[[String; TITLES.len()]]) -> fmt::Result {
 }
 
 /// The counts in words.
-pub(super) fn told(Counts { control_planes, agents, schedulers, proven }: &Counts) -> String {
+pub(super) fn counts_line(Counts { control_planes, agents, schedulers, proven }: &Counts) -> String {
     let some = |number: &usize, noun: &str| format!("{number} {noun}{}", if *number == 1 { "" } else { "s" });
     format!(
         "{}, {}, {}; {proven} proven",

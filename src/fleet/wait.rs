@@ -23,7 +23,7 @@ pub async fn wait(
     tell: &mut dyn FnMut(Duration, &str),
 ) -> Result<Fleet, Finding> {
     let began = Instant::now();
-    let mut told = BTreeMap::new();
+    let mut reported = BTreeMap::new();
     let mut finals = Finals::default();
     loop {
         let mut ended = match Box::pin(ask(client, namespace)).await {
@@ -36,10 +36,10 @@ pub async fn wait(
             Err(finding) => BTreeMap::from([("cluster".to_owned(), (AWAY.to_owned(), finding.message.clone()))]),
         };
         if ended.is_ok() {
-            told.retain(|subject, _| lines.contains_key(subject));
+            reported.retain(|subject, _| lines.contains_key(subject));
         }
         for (subject, (key, line)) in lines {
-            if told.insert(subject.clone(), key.clone()) != Some(key) {
+            if reported.insert(subject.clone(), key.clone()) != Some(key) {
                 tell(began.elapsed(), &format!("{subject}: {line}"));
             }
         }
@@ -85,7 +85,7 @@ fn lines(fleet: &Fleet) -> BTreeMap<String, (String, String)> {
         };
         (node.name.clone(), (format!("{key:?}"), line))
     });
-    let counts = show::told(&fleet.counts);
+    let counts = show::counts_line(&fleet.counts);
     let steps = fleet.steps().map(|(node, step)| {
         let step = crate::plan::visible(&step);
         (format!("{node} scheduler"), (step.clone(), step))

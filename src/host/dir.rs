@@ -46,7 +46,7 @@ impl Root {
         Ok(Self { fd, walk: Walk::Kernel })
     }
 
-    /// The same, walking as told.
+    /// The same, with another way to walk.
     #[must_use]
     pub fn walking(self, walk: Walk) -> Self {
         Self { walk, ..self }

@@ -23,7 +23,7 @@ struct Changed {
 /// What changed since somebody asked.
 #[derive(Debug, Default)]
 struct Pending {
-    /// An empty path stands for "anything may have"
+    /// An empty path means that anything may have changed
     paths: BTreeSet<PathBuf>,
     /// Whether a file was written in place, so that it may be half a file
     in_place: bool,
@@ -187,7 +187,7 @@ fn watch(watcher: &mut RecommendedWatcher, dirs: &BTreeSet<PathBuf>) -> (BTreeSe
 /// swaps a ConfigMap and removes afterwards. Who looked at that would be busy when the swap comes.
 pub fn is_ignorable(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    crate::journal::is_unfinished(name) || name.starts_with("..") && name != "..data"
+    super::is_unfinished(name) || name.starts_with("..") && name != "..data"
 }
 
 #[cfg(test)]

@@ -8,8 +8,10 @@ pub mod dir_watcher;
 mod path;
 mod resolve;
 mod root;
+mod unfinished;
 
 pub use dir::{Dir, Root, Walk};
 pub use path::HostPath;
 pub use root::HostRoot;
 pub(crate) use root::{MAX_BYTES, read_small, read_small_file};
+pub(crate) use unfinished::{is_unfinished, unfinished, unfinished_own};

@@ -107,7 +107,7 @@ impl HostRoot {
         Ok(kind)
     }
 
-    /// Whether something is there, whoever may read it.
+    /// Whether something is there, readable or not.
     pub fn exists(&self, path: &str) -> bool {
         self.resolve(path).is_ok()
     }

@@ -27,7 +27,7 @@ impl Fingerprint {
     }
 }
 
-/// A change of content, of a name or of rights moves the time of change, which nobody can set.
+/// A change of content, name or rights moves the ctime, which no program can set.
 fn mark(path: &Path) -> Option<Mark> {
     let seen = fs::symlink_metadata(path).ok()?;
     Some((seen.dev(), seen.ino(), seen.ctime(), seen.ctime_nsec(), seen.size()))

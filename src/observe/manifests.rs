@@ -7,35 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crate::finding::Finding;
-use crate::host::{self, HostPath, HostRoot};
-use crate::journal::unfinished;
-
-/// One file of a manifest directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ManifestFile {
-    /// Its path on the host
-    pub path: HostPath,
-    /// Its text, or why it is none
-    pub text: Result<String, String>,
-    /// Permission bits
-    pub mode: u32,
-    /// Whether it is a link to a file elsewhere
-    pub is_link: bool,
-    /// Whether a killed run left its unfinished copy beside it
-    pub has_leftover: bool,
-}
-
-impl ManifestFile {
-    /// Whether it may be about a scheduler: by a word in it, or by its name, since it may be empty or broken.
-    pub fn names_scheduler(&self) -> bool {
-        self.is_named_scheduler() || self.text.as_ref().is_ok_and(|text| text.contains("kube-scheduler"))
-    }
-
-    /// Whether its file name says so.
-    pub fn is_named_scheduler(&self) -> bool {
-        self.path.name().contains("scheduler")
-    }
-}
+use crate::host::{self, HostPath, HostRoot, unfinished};
+use crate::platform::ManifestFile;
 
 /// Reads a manifest directory. One that is not there has no files.
 pub(super) fn read_dir(root: &HostRoot, dir: &HostPath) -> Result<Option<Vec<ManifestFile>>, Finding> {

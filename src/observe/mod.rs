@@ -10,7 +10,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use fingerprint::Fingerprint;
-pub use manifests::ManifestFile;
 pub use sources::Source;
 pub use state::{FileAccess, RevisionFile, State};
 
@@ -18,8 +17,7 @@ use crate::edit::{self, HostMount, Refusal, SchedulerPod};
 use crate::finding::Finding;
 use crate::host::{self, HostPath, HostRoot};
 use crate::journal::LOCK_FILE;
-use crate::platform::{self, Marker, Target};
-use crate::revision::Digest;
+use crate::platform::{self, HostFacts, Marker, Target};
 use crate::settings::Settings;
 
 /// Everything that a plan is made from.
@@ -50,89 +48,6 @@ pub enum Scope {
 
 /// What manifests say about their schedulers, or why they cannot be edited.
 pub type Pods = BTreeMap<String, Result<SchedulerPod, Refusal>>;
-
-/// What the host shows about itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HostFacts {
-    paths: BTreeSet<&'static str>,
-    texts: BTreeMap<&'static str, String>,
-    manifests: BTreeMap<HostPath, Result<Option<Vec<ManifestFile>>, Finding>>,
-    /// Manifests in directories that are not asked about, but whose pods may use files of ours
-    elsewhere: Vec<ManifestFile>,
-    given_dir: Option<HostPath>,
-}
-
-impl HostFacts {
-    /// Whether a marker's path is there.
-    pub fn has(&self, path: &str) -> bool {
-        self.paths.contains(path)
-    }
-
-    /// Whether a marker's file has exactly this line, in quotes or not.
-    pub fn has_line(&self, path: &str, line: &str) -> bool {
-        self.texts.get(path).is_some_and(|text| text.lines().any(|own| own.trim().replace(['"', '\''], "") == line))
-    }
-
-    /// The first file that may be about a scheduler in this very directory.
-    pub fn scheduler_in(&self, dir: &str) -> Option<&str> {
-        let files = self.manifests.get(dir)?.as_ref().ok()?.as_deref()?;
-        files.iter().find(|file| file.names_scheduler()).map(|file| file.path.as_str())
-    }
-
-    /// The files of a platform's manifest directory, or of the one that was given instead; `None` if it is not there.
-    pub fn manifests_in(&self, dir: &str) -> Result<Option<&[ManifestFile]>, Finding> {
-        match self.manifests.get(self.manifest_dir(dir)) {
-            Some(Ok(files)) => Ok(files.as_deref()),
-            Some(Err(finding)) => Err(finding.clone()),
-            None => Ok(None),
-        }
-    }
-
-    /// A manifest directory that could not be read.
-    pub fn unreadable_dir(&self) -> Option<&Finding> {
-        self.manifests.values().find_map(|files| files.as_ref().err())
-    }
-
-    /// The manifest directory that counts.
-    pub fn manifest_dir<'a>(&'a self, dir: &'a str) -> &'a str {
-        self.given_dir().unwrap_or(dir)
-    }
-
-    /// The manifest directory that was asked for, directly or as that of the target.
-    pub fn given_dir(&self) -> Option<&str> {
-        self.given_dir.as_deref()
-    }
-
-    /// The manifests that hold a word, or that nobody can read.
-    pub fn mentioning<'a>(&'a self, word: &'a str) -> impl Iterator<Item = &'a ManifestFile> {
-        let files = self.manifests.values().flatten().flatten().flatten().chain(&self.elsewhere);
-        files.filter(move |file| file.text.as_ref().map_or(true, |text| text.contains(word)))
-    }
-
-    /// Path and text of the manifests that may be about a scheduler.
-    fn about_schedulers(&self) -> impl Iterator<Item = (&str, &str)> {
-        let files = self.manifests.values().flatten().flatten().flatten().filter(|file| file.names_scheduler());
-        files.filter_map(|file| Some((file.path.as_str(), file.text.as_deref().ok()?)))
-    }
-
-    /// Digest of a manifest's text, if it can be read.
-    fn digest_of(&self, path: &str) -> Option<Digest> {
-        let mut files = self.manifests.values().flatten().flatten().flatten().chain(&self.elsewhere);
-        let text = files.find(|file| file.path == path)?.text.as_ref().ok()?;
-        Some(Digest::of_bytes(text.as_bytes()))
-    }
-
-    /// Whether a killed run left its unfinished copy of this manifest behind.
-    pub fn has_leftover(&self, manifest: &str) -> bool {
-        let mut files = self.manifests.values().flatten().flatten().flatten();
-        files.any(|file| file.path == manifest && file.has_leftover)
-    }
-
-    /// Every manifest directory that was looked at.
-    pub fn manifest_dirs(&self) -> impl Iterator<Item = &str> {
-        self.manifests.keys().map(HostPath::as_str)
-    }
-}
 
 /// Looks at the host and at the sources.
 pub fn take_snapshot(settings: &Settings) -> Result<Snapshot, Finding> {

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use crate::edit::CONFIG_FILE;
 use crate::finding::Finding;
-use crate::host::{self, HostRoot};
-use crate::journal::{Journal, REVISIONS_DIR, STATE_FILE, TEXTS_DIR, is_revision, is_text, is_unfinished};
+use crate::host::{self, HostRoot, is_unfinished};
+use crate::journal::{Journal, REVISIONS_DIR, STATE_FILE, TEXTS_DIR, is_revision, is_text};
 use crate::revision::Digest;
 
 /// What the state directory says.
@@ -87,7 +87,7 @@ pub(super) fn read(root: &HostRoot, dir: &str) -> Result<State, Finding> {
     match fs::symlink_metadata(here.join(STATE_FILE)).map(is_plain) {
         Ok(true) => {
             let bytes = host::read_small_file(&here.join(STATE_FILE)).map_err(|error| {
-                // nothing is known to be wrong with it, so nobody may put it aside
+                // it may be intact, so it must not be put aside
                 damaged(dir, &error.to_string(), "run as root; see dmesg whether the disk is failing")
             })?;
             state.digest = Some(Digest::of_bytes(&bytes));

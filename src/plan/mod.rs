@@ -18,8 +18,8 @@ use crate::edit::{self, HostMount, Manifest, Ours, Refusal, SchedulerPod, Wanted
 use crate::finding::{Finding, Level};
 use crate::host::HostPath;
 use crate::journal::REVISIONS_DIR;
-use crate::observe::{ManifestFile, Snapshot, Source, State};
-use crate::platform::{self, Detected, Target as Place};
+use crate::observe::{Snapshot, Source, State};
+use crate::platform::{self, Detected, ManifestFile, Target as Place};
 use crate::revision::{Digest, revision};
 use crate::settings::{SchedulerOverrides, Settings};
 
@@ -32,7 +32,7 @@ pub enum Direction {
     Restore,
     /// Back to what was last proven to run
     LastGood,
-    /// What stands once more, under the next generation: the kubelet did not notice
+    /// The text in place once more, under the next generation: the kubelet did not notice
     Nudge,
     /// Nowhere: only the target is found
     Judge,
@@ -79,7 +79,7 @@ pub struct Plan {
     pub original: Option<String>,
     /// Digests of all files of the revision, by their path on the host
     pub files: BTreeMap<String, Digest>,
-    /// Files of other revisions that everybody may read and nobody but the scheduler should, and what they shall have
+    /// Files of other revisions that everybody may read and only the scheduler should, and the access they get
     pub exposed: Vec<(String, Access)>,
 }
 

@@ -2,7 +2,8 @@
 
 use crate::edit::{self, Refusal, Rule, SchedulerPod};
 use crate::finding::Finding;
-use crate::observe::{ManifestFile, Pods};
+use crate::observe::Pods;
+use crate::platform::ManifestFile;
 use crate::revision::Digest;
 
 /// The pod that counts where several run a kube-scheduler.

@@ -39,7 +39,7 @@ fn no_half_undo(state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
     Err(Refusal { rule: Rule::UndoRecord, line, message })
 }
 
-/// The target without ours: the very bytes that stood there where nobody else wrote since, else what is left when our
+/// The target without our edit: the very bytes that were there if nobody else wrote since, else what is left when our
 /// parts are taken out of what others made of it.
 pub(super) fn original<'a>(state: &'a State, chosen: &Chosen<'_>) -> Result<Cow<'a, str>, Refusal> {
     let is_ours = state.journal.is_current(chosen.digest);
@@ -98,7 +98,7 @@ pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Resul
     Ok(vec![replace_target(chosen.file, chosen.text, after, why)])
 }
 
-/// Plans what stands once more under the next generation. Where nothing of ours stands there is nothing to say.
+/// Plans the text in place once more under the next generation, if it carries our edit.
 pub(super) fn nudge(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<Vec<Step>, Refusal> {
     let (Some(ours), Some(current)) = (&chosen.pod.ours, &state.journal.current) else { return Ok(Vec::new()) };
     let generation = plan.next_generation(state.journal.generation)?;
@@ -122,7 +122,7 @@ impl Plan {
     }
 }
 
-/// What stands in the way of any plan, or should be known, before the target is looked at.
+/// Findings about our own state that stop any plan, or that a person should know.
 pub(super) fn judge_state(plan: &mut Plan, state: &State, direction: Direction, path: &str) -> Result<(), Finding> {
     if let Some(damaged) = &state.damaged {
         if direction == Direction::Apply {

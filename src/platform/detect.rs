@@ -1,8 +1,7 @@
 //! Which platform a host is, and why we think so.
 
-use super::{ALL, MANAGED_FAMILY, Marker, Platform};
+use super::{ALL, HostFacts, MANAGED_FAMILY, Marker, Platform};
 use crate::finding::Finding;
-use crate::observe::HostFacts;
 
 /// A platform and the evidence for it.
 #[derive(Debug)]

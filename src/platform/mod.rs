@@ -5,6 +5,7 @@
 
 mod deckhouse;
 mod detect;
+mod facts;
 mod k0s;
 mod k3s;
 mod kind;
@@ -20,6 +21,7 @@ mod rke2;
 mod talos;
 
 pub use detect::{Detected, detect, named};
+pub use facts::{HostFacts, ManifestFile};
 
 /// A distribution.
 #[derive(Debug, PartialEq, Eq)]

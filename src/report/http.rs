@@ -26,16 +26,16 @@ use crate::revision::Digest;
 
 /// Who has not sent its question in this time is hung up on.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
-/// Questions are one line; nobody needs more.
+/// Longest request line and headers that are read.
 const MAX_HEADER_BYTES: usize = 8 * 1024;
 /// The kubelet, a scraper and a person; more is rather a mistake, and the silent ones are hung up on.
 const MAX_CONNECTIONS: usize = 32;
 /// Connections are closed after the answer, so that none lingers.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is told.
+/// What the endpoint serves.
 #[derive(Clone, Debug)]
-struct Told {
+struct Served {
     report: watch::Receiver<Report>,
     turned: watch::Receiver<Instant>,
     stale: Duration,
@@ -55,7 +55,7 @@ pub async fn serve(
         Finding::error("listen", message, "give another address with --listen")
     })?;
     let bound = listener.local_addr().unwrap_or(address);
-    let told = Told { report, turned, stale, reach: Arc::default() };
+    let served = Served { report, turned, stale, reach: Arc::default() };
     tokio::spawn(async move {
         let mut open = VecDeque::new();
         loop {
@@ -65,14 +65,14 @@ pub async fn serve(
                 continue;
             };
             make_room(&mut open);
-            let told = told.clone();
+            let served = served.clone();
             let has_asked = Arc::new(AtomicBool::new(false));
             let asked = Arc::clone(&has_asked);
             let task = tokio::spawn(async move {
                 let answer = service_fn(|request| {
                     has_asked.store(true, Ordering::Relaxed);
-                    let told = told.clone();
-                    async move { Ok::<_, Infallible>(told.answer(&request).await) }
+                    let served = served.clone();
+                    async move { Ok::<_, Infallible>(served.answer(&request).await) }
                 });
                 let connection = http1::Builder::new()
                     .timer(TokioTimer::new())
@@ -80,7 +80,7 @@ pub async fn serve(
                     .max_buf_size(MAX_HEADER_BYTES)
                     .keep_alive(false)
                     .serve_connection(TokioIo::new(stream), answer);
-                // whoever hangs up early has only itself to blame
+                // a client that hangs up early gets no answer
                 let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
             });
             open.push_back(Connection { has_asked: asked, task: task.abort_handle() });
@@ -109,7 +109,7 @@ fn make_room(open: &mut VecDeque<Connection>) {
     }
 }
 
-impl Told {
+impl Served {
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         if ![Method::GET, Method::HEAD].contains(request.method()) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned());

@@ -1,4 +1,4 @@
-//! Stage 5: what is told to others: the node's annotations, events, the probe endpoint, metrics, log lines. The only code
+//! Stage 5: reporting: the node's annotations, events, the probe endpoint, metrics, log lines. The only code
 //! that writes to the cluster.
 
 mod events;
@@ -30,7 +30,7 @@ pub struct Report {
     pub since: Timestamp,
     /// The sources as they were seen last
     pub digest: Option<Digest>,
-    /// The sources of what was last proven here and still stands
+    /// Digest of the sources that were proven last and are still in place
     pub verified_digest: Option<Digest>,
     /// The revision that the manifest carries
     pub revision: Option<String>,
@@ -61,7 +61,7 @@ pub struct Notice {
     pub is_warning: bool,
 }
 
-/// So many notices are kept for a cluster that cannot be told at the moment.
+/// How many notices are kept while the API does not take them.
 const MAX_NOTICES: usize = 32;
 
 /// What was counted since the agent began.

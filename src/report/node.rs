@@ -17,7 +17,7 @@ use crate::cluster::answer;
 
 /// Who we are in `managedFields`.
 const MANAGER: &str = "schedpatch";
-/// Annotations may be long, but nobody reads on.
+/// Longer messages are cut: annotations may be long, but people do not read on.
 const MAX_MESSAGE: usize = 2_000;
 /// An API that refuses or is away is asked again, less and less often.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -64,27 +64,27 @@ impl Reporter {
 
     /// Reports every change, until the other side is gone.
     pub async fn follow(mut self, mut report: watch::Receiver<Report>) {
-        let mut told: Option<Annotations> = None;
+        let mut published: Option<Annotations> = None;
         let mut retry = FIRST_RETRY;
         loop {
             let now = report.borrow_and_update().clone();
             self.events.note(&now);
             let wanted = annotations(&now, self.extenders.unreachable());
             // before the first look there is nothing to say, and what the last agent said still holds
-            let mut is_told = told.as_ref() == Some(&wanted) || now.node_state.reason == STARTING;
-            if !is_told {
+            let mut is_published = published.as_ref() == Some(&wanted) || now.node_state.reason == STARTING;
+            if !is_published {
                 match self.annotate(&wanted).await {
-                    Ok(()) => (told, is_told) = (Some(wanted.clone()), true),
+                    Ok(()) => (published, is_published) = (Some(wanted.clone()), true),
                     Err(why) => {
                         tracing::warn!(retry = ?retry, "cannot write the annotations of the node {}: {why}", self.node);
                     }
                 }
             }
-            if is_told && let Err(why) = self.events.send().await {
+            if is_published && let Err(why) = self.events.send().await {
                 tracing::warn!(retry = ?retry, "cannot write an event: {why}");
-                is_told = false;
+                is_published = false;
             }
-            if is_told {
+            if is_published {
                 retry = FIRST_RETRY;
                 // the phase is reported first: an extender may take a second not to answer
                 if self.extenders.is_due(&now) {

@@ -1,4 +1,4 @@
-//! A pod as the API tells of it, without the fields that nobody here reads: the whole type is half a megabyte of program.
+//! A pod as the API describes it, without the fields that schedpatch does not read: the whole type is half a megabyte of program.
 
 use std::borrow::Cow;
 

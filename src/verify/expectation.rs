@@ -1,4 +1,4 @@
-//! What a mirror pod must show, as the manifest that stands says it. Pure.
+//! What a mirror pod must show, according to the manifest in place. Pure.
 
 use crate::compose::Version;
 use crate::edit::SchedulerPod;

@@ -1,5 +1,5 @@
 //! The judgement of a commit over time: proven, failed with evidence, or neither yet. Pure: what was seen and the time since
-//! some moment come in, and time in which nobody could be asked counts for nothing.
+//! some moment come in, and time without answers does not count.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -229,7 +229,7 @@ impl Trial {
         }
     }
 
-    /// Where nobody asks the scheduler for the kubelet, it is asked here.
+    /// A scheduler without a readiness probe is asked here.
     fn is_healthy(&self, healthy: Option<bool>) -> bool {
         self.expected.has_readiness_probe || healthy == Some(true)
     }

@@ -122,7 +122,7 @@ impl PodWatch {
             true
         });
         if is_stored {
-            // whoever asked needs no wake for the answer
+            // the caller has the answer, and needs no wake-up for it
             self.latest.mark_unchanged();
         }
         self.latest.borrow().known.clone()

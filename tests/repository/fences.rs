@@ -105,3 +105,36 @@ fn judging_and_deciding_are_pure() {
         assert!(!words.iter().any(|word| text.contains(word)), "{file} is not pure");
     }
 }
+
+/// Folders and files of `src/` from the ground up. Each may use only what comes before it.
+#[rustfmt::skip]
+const LAYERS: [&str; 22] = [
+    "timestamp", "finding", "host", "settings", "revision", "journal", "edit", "platform", "observe", "compose", "plan",
+    "apply", "reconcile", "cluster", "verify", "phase", "status", "report", "fleet", "agent", "cli", "lib",
+];
+
+#[test]
+fn no_module_uses_one_that_is_built_on_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let layer = |name: &str| LAYERS.iter().position(|own| *own == name);
+    let mut found = Vec::new();
+    for file in files {
+        let name = file.strip_prefix(&root).expect("it is below").display().to_string();
+        let module = name.split('/').next().unwrap_or_default().trim_end_matches(".rs");
+        if module == "main" {
+            continue;
+        }
+        let own = layer(module).unwrap_or_else(|| panic!("{name} has no place in LAYERS"));
+        let text = fs::read_to_string(&file).expect("readable");
+        for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            let uses = line.split("crate::").skip(1);
+            let used =
+                uses.map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default());
+            let above = used.filter(|used| layer(used).is_some_and(|layer| layer > own));
+            found.extend(above.map(|used| format!("src/{name} uses {used}: {}", line.trim())));
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
