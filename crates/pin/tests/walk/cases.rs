@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 use crate::api::Fault;
 use crate::world::World;
 
-fn node_of(world: &World, pod: usize) -> String {
+pub fn node_of(world: &World, pod: usize) -> String {
     let pod = world.api.get("pods", &format!("default/web-{pod}")).expect("the pod is there");
     pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned()
 }
 
-fn reasons(world: &World) -> Vec<String> {
+pub fn reasons(world: &World) -> Vec<String> {
     let state = world.api.state();
     state.events.iter().map(|event| event["reason"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-async fn seconds(number: u64) {
+pub async fn seconds(number: u64) {
     tokio::time::sleep(Duration::from_secs(number)).await;
 }
 
@@ -108,6 +108,25 @@ async fn a_hundred_pods_at_once_are_bound_with_one_request_each_and_few_looks() 
     let requests = world.api.state().requests.clone();
     assert_eq!(requests["POST pods/binding"], 100, "{requests:?}");
     assert!(requests["GET nodes"] <= 4 + 2 && requests["GET pods"] <= 4 + 4, "{requests:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_come_behind_the_bindings_and_none_is_lost() {
+    let world = World::new(1);
+    for pod in 0..100 {
+        world.label(pod % 4, pod, false, 0);
+    }
+    seconds(1).await;
+    world.api.set_fault(Fault::Slow(50));
+    for pod in 0..100 {
+        world.create_pod(pod, false);
+    }
+    while (0..100).any(|pod| node_of(&world, pod).is_empty()) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(reasons(&world).len() <= 2, "events took the API server's time from bindings: {:?}", reasons(&world));
+    seconds(30).await;
+    assert_eq!(reasons(&world), vec!["Scheduled"; 100]);
 }
 
 #[tokio::test(start_paused = true)]
