@@ -67,6 +67,8 @@ pub struct State {
     watches: Vec<Watch>,
     pub fault: Option<Fault>,
     pub may_watch: bool,
+    /// A kind whose watches say nothing
+    muted: Option<&'static str>,
     /// Replicas whose questions get no answer
     pub cut_off: BTreeSet<usize>,
     /// Kinds that nobody may read
@@ -115,6 +117,11 @@ impl Api {
 
     pub fn fault(&self) -> Fault {
         self.state().fault.unwrap_or(Fault::None)
+    }
+
+    /// Watches of this kind say nothing any more.
+    pub fn mute(&self, kind: &'static str) {
+        self.state().muted = Some(kind);
     }
 
     pub fn reset_watches(&self) {
@@ -257,7 +264,7 @@ impl State {
         if matches!(self.fault, Some(Fault::Hang | Fault::Refuse | Fault::Mute)) {
             return;
         }
-        for watch in &mut self.watches {
+        for watch in self.watches.iter_mut().filter(|watch| self.muted != Some(watch.kind)) {
             for version in self.history.iter().filter(|version| version.kind == watch.kind) {
                 if version.number <= watch.seen {
                     continue;

@@ -50,7 +50,12 @@ impl State {
             self.violations
                 .push(format!("asked again to bind {pod} to {node}, though its binding to {bound} was answered"));
         }
-        let is_same = binding["metadata"]["uid"] == uid.as_str();
+        // like the real one, it binds whatever has the name if no UID is given
+        let wanted = binding["metadata"]["uid"].as_str();
+        if wanted.is_none() {
+            self.violations.push(format!("asked to bind {pod} whatever its UID is"));
+        }
+        let is_same = wanted.is_none_or(|wanted| wanted == uid);
         let is_free = there["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
         let is_gated = there["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
         if !is_same || !is_free || is_gated || there["metadata"].get("deletionTimestamp").is_some() {
@@ -81,10 +86,15 @@ impl State {
         let value = |path: &str| {
             operations.iter().find(|operation| operation["path"] == path).map(|operation| operation["value"].clone())
         };
-        let is_same = value("/metadata/uid").as_ref() == Some(&there["metadata"]["uid"])
-            && value("/metadata/resourceVersion").as_ref() == Some(&there["metadata"]["resourceVersion"]);
-        if !is_same {
-            return failure(422, "the test failed");
+        for (path, is) in [
+            ("/metadata/uid", &there["metadata"]["uid"]),
+            ("/metadata/resourceVersion", &there["metadata"]["resourceVersion"]),
+        ] {
+            match value(path) {
+                Some(wanted) if wanted == *is => {}
+                Some(_) => return failure(422, "the test failed"),
+                None => self.violations.push(format!("patched {pod} without a test of {path}")),
+            }
         }
         let affinity = value("/spec/affinity").unwrap_or_default();
         let required = &affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
