@@ -28,7 +28,7 @@ class Api:
             self.tls.load_cert_chain(files["client-certificate-data"], files["client-key-data"])
         self.local = threading.local()
 
-    def open(self, timeout=30):
+    def open(self, timeout=120):
         return http.client.HTTPSConnection(self.host, context=self.tls, timeout=timeout)
 
     def ask(self, method, path, body=None, kind="application/json"):
@@ -85,6 +85,8 @@ def clean(api, namespace, nodes):
         api.ask("DELETE", f"/api/v1/nodes/{name}")
     api.ask("DELETE", f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")
     api.ask("DELETE", f"/api/v1/namespaces/{namespace}")
+    while api.ask("GET", f"/api/v1/namespaces/{namespace}").get("kind") != "Status":
+        time.sleep(0.5)
 
 
 def namespace(api, name):
