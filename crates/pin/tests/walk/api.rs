@@ -71,6 +71,8 @@ pub struct State {
     muted: Option<&'static str>,
     /// Replicas whose questions get no answer
     pub cut_off: BTreeSet<usize>,
+    /// Replicas whose questions reach the server so much later
+    pub held_up: BTreeMap<usize, Duration>,
     /// Kinds that nobody may read
     pub forbidden: BTreeSet<&'static str>,
     /// When a label of a node went away
@@ -153,6 +155,10 @@ impl Api {
         let (parts, body) = request.into_parts();
         if let Fault::Slow(millis) = self.fault() {
             tokio::time::sleep(Duration::from_millis(millis)).await;
+        }
+        let held_up = self.state().held_up.get(&replica).copied();
+        if let Some(held_up) = held_up {
+            tokio::time::sleep(held_up).await;
         }
         if self.state().cut_off.contains(&replica) {
             std::future::pending::<()>().await;

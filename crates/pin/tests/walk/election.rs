@@ -47,6 +47,25 @@ async fn a_leader_that_is_cut_off_is_followed_by_the_other_and_does_not_act_when
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_attempt_that_outlives_the_lease_does_not_bind() {
+    let world = World::new(0);
+    world.start_candidate(0);
+    seconds(1).await;
+    world.start_candidate(1);
+    seconds(5).await;
+    // too slow for the lease, but not for the questions of an attempt
+    world.api.state().held_up.insert(0, Duration::from_secs(9));
+    seconds(6).await;
+    world.label(0, 0, false, 0);
+    world.create_pod(0, false);
+    seconds(60).await;
+    assert_eq!((holder(&world), node_of(&world, 0)), ("replica-1".to_owned(), "n0".to_owned()));
+    assert_eq!(who_bound(&world), [1]);
+    assert_eq!(world.api.state().requests["POST pods/binding"], 1);
+    assert!(world.api.state().violations.is_empty(), "{:#?}", world.api.state().violations);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_leader_that_ends_in_an_orderly_way_gives_the_lease_back() {
     let world = World::new(0);
     let first = world.start_candidate(0);
