@@ -32,14 +32,22 @@ class Api:
         return http.client.HTTPSConnection(self.host, context=self.tls, timeout=timeout)
 
     def ask(self, method, path, body=None, kind="application/json"):
-        if not hasattr(self.local, "connection"):
-            self.local.connection = self.open()
-        self.local.connection.request(method, path, json.dumps(body) if body is not None else None, {"content-type": kind})
-        answer = self.local.connection.getresponse()
+        try:
+            answer = self.send(method, path, body, kind)
+        except (http.client.RemoteDisconnected, ConnectionResetError):
+            # the API server closes connections that were idle for long
+            del self.local.connection
+            answer = self.send(method, path, body, kind)
         content = json.loads(answer.read())
         if answer.status >= 300 and answer.status != 404:
             raise RuntimeError(f"{method} {path}: {answer.status} {content.get('message')}")
         return content
+
+    def send(self, method, path, body, kind):
+        if not hasattr(self.local, "connection"):
+            self.local.connection = self.open()
+        self.local.connection.request(method, path, json.dumps(body) if body is not None else None, {"content-type": kind})
+        return self.local.connection.getresponse()
 
     def merge(self, path, body):
         return self.ask("PATCH", path, body, "application/merge-patch+json")
