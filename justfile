@@ -54,9 +54,17 @@ e2e-matrix *args: (e2e-judge "v1.36.4 v1.30.4")
 e2e-agent *args:
     hack/e2e --suite agent {{ args }}
 
-# schedpatch-pin on a real cluster of two nodes: the walk-throughs, both modes, replicas, faults (6 minutes; needs root)
+# schedpatch-pin on a real cluster: the walk-throughs, both modes, replicas, faults, the chart (10 minutes; --quick: 3; --nodes 3; needs root)
 e2e-pin *args:
     hack/pin-e2e {{ args }}
+
+# schedpatch-pin for an hour while pods, labels, nodes, replicas and the API server come and go (needs root)
+pin-soak *args:
+    hack/pin-soak {{ args }}
+
+# faults planted in schedpatch-pin, one at a time: a test must find each (15 minutes)
+pin-faults *words:
+    hack/pin-faults {{ words }}
 
 # schedpatch-pin against its goals on a real control plane (needs root)
 pin-bench *args:

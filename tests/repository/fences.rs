@@ -130,10 +130,10 @@ fn no_module_uses_one_that_is_built_on_it() {
         let text = fs::read_to_string(&file).expect("readable");
         for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
             let uses = line.split("crate::").skip(1);
-            let used =
+            let names =
                 uses.map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default());
-            let above = used.filter(|used| layer(used).is_some_and(|layer| layer > own));
-            found.extend(above.map(|used| format!("src/{name} uses {used}: {}", line.trim())));
+            let above = names.filter(|name| layer(name).is_some_and(|layer| layer > own));
+            found.extend(above.map(|other| format!("src/{name} uses {other}: {}", line.trim())));
         }
     }
     assert!(found.is_empty(), "{}", found.join("\n"));

@@ -1,6 +1,6 @@
 //! Whether a node matches what a pod demands of it: selector, required affinity, taints.
 
-use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration};
+use k8s_openapi::api::core::v1::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration};
 
 use crate::model::{Node, Pod};
 
@@ -11,8 +11,12 @@ pub fn mismatch(pod: &Pod, node: &Node) -> Option<String> {
         return Some(format!("the pod's nodeSelector wants {key}={value}"));
     }
     let required = pod.spec.affinity.as_ref()?.node_affinity.as_ref()?.required.as_ref()?;
-    let is_matched = required.node_selector_terms.iter().any(|term| matches(term, node));
-    (!is_matched).then(|| "the pod's required node affinity does not match it".to_owned())
+    (!selects(required, node)).then(|| "the pod's required node affinity does not match it".to_owned())
+}
+
+/// Whether a selector, of a pod or of a volume, selects the node.
+pub fn selects(selector: &NodeSelector, node: &Node) -> bool {
+    selector.node_selector_terms.iter().any(|term| matches(term, node))
 }
 
 /// A taint that keeps the pod away.

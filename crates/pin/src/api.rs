@@ -74,32 +74,6 @@ struct PageMeta {
     r#continue: String,
 }
 
-/// What of a claim and its class is read.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ClaimObject {
-    /// What is wanted
-    pub spec: ClaimSpec,
-}
-
-/// What a claim wants.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct ClaimSpec {
-    /// The volume that it is bound to
-    pub volume_name: String,
-    /// Its class
-    pub storage_class_name: String,
-}
-
-/// A class of storage.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct StorageClass {
-    /// `Immediate` or `WaitForFirstConsumer`
-    pub volume_binding_mode: String,
-}
-
 /// The API server.
 #[derive(Clone)]
 pub struct Api {

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::api::{Api, ApiError, ClaimObject, StorageClass};
+use crate::api::{Api, ApiError};
 use crate::decide::{Checks, Mode, problem};
 use crate::facts::{Facts, MAX_NODE_AGE};
 use crate::gate;
 use crate::labels::{Labels, PodKey};
 use crate::model::{Node, Pod};
 use crate::reason::{Reason, Wait};
+use crate::volumes::{Volume, volumes};
 
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,16 +46,14 @@ pub struct Attempt {
 impl Attempt {
     /// Tries the nodes in order.
     pub async fn run(&self, pod: &Pod, mode: Mode, nodes: &[String]) -> Outcome {
-        if self.checks == Checks::Safe && mode == Mode::Bind {
-            match self.volumes(pod).await {
-                Ok(None) => {}
-                Ok(Some(reason)) => return Outcome::Wait(Wait::alone(reason)),
-                Err(error) => return Outcome::Failed(None, error),
-            }
-        }
+        let volumes = match self.volumes(pod, mode).await {
+            Ok(Ok(volumes)) => volumes,
+            Ok(Err(reason)) => return Outcome::Wait(Wait::alone(reason)),
+            Err(error) => return Outcome::Failed(None, error),
+        };
         let mut reasons = Vec::new();
         for name in nodes {
-            match self.try_node(pod, mode, name).await {
+            match self.try_node(pod, mode, name, &volumes).await {
                 Ok(Ok(outcome)) => return outcome,
                 Ok(Err(reason)) => reasons.push((Some(name.clone()), reason)),
                 Err(error) => return Outcome::Failed(None, error),
@@ -63,12 +62,26 @@ impl Attempt {
         Outcome::Wait(Wait(reasons))
     }
 
-    async fn try_node(&self, pod: &Pod, mode: Mode, name: &str) -> Result<Result<Outcome, Reason>, ApiError> {
+    /// The bound volumes of a pod that we bind ourselves; kube-scheduler looks after the others.
+    pub async fn volumes(&self, pod: &Pod, mode: Mode) -> Result<Result<Vec<Volume>, Reason>, ApiError> {
+        match (self.checks, mode) {
+            (Checks::Safe, Mode::Bind) => volumes(&self.api, pod).await,
+            _ => Ok(Ok(Vec::new())),
+        }
+    }
+
+    async fn try_node(
+        &self,
+        pod: &Pod,
+        mode: Mode,
+        name: &str,
+        volumes: &[Volume],
+    ) -> Result<Result<Outcome, Reason>, ApiError> {
         let mut counted = false;
         let outcome = loop {
             let (asked, node) = self.facts.node(name).await?;
             let Some(node) = node else { break Err(Reason::NodeMissing) };
-            if let Some(reason) = self.objection(pod, &node) {
+            if let Some(reason) = self.objection(pod, &node, volumes) {
                 break Err(reason);
             }
             if !counted && mode == Mode::Bind && self.checks == Checks::Safe {
@@ -106,49 +119,20 @@ impl Attempt {
         Ok(outcome)
     }
 
-    /// What speaks against this node, as far as the node itself shows.
-    pub fn objection(&self, pod: &Pod, node: &Node) -> Option<Reason> {
+    /// What speaks against this node, as far as the node itself and the pod's bound volumes show.
+    pub fn objection(&self, pod: &Pod, node: &Node, volumes: &[Volume]) -> Option<Reason> {
         let key = PodKey::of(&pod.metadata.namespace, &pod.metadata.name);
         let is_pinned = self.labels.forms(&key).iter().any(|label| node.metadata.labels.contains_key(label));
-        if is_pinned { problem(pod, node, self.checks) } else { Some(Reason::LabelGone) }
+        if !is_pinned {
+            return Some(Reason::LabelGone);
+        }
+        let out_of_reach = || volumes.iter().find(|volume| !volume.is_reachable_from(node));
+        problem(pod, node, self.checks)
+            .or_else(|| out_of_reach().map(|volume| Reason::VolumeUnreachable(volume.name.clone())))
     }
 
     fn is_leading(&self) -> bool {
         let until = self.leads_until.as_ref().map(|until| *until.borrow());
         until.is_none_or(|until| until.is_some_and(|until| Instant::now() + Duration::from_secs(1) < until))
-    }
-
-    /// A claim of the pod that a binding would leave waiting. What we may not read is not checked.
-    pub async fn volumes(&self, pod: &Pod) -> Result<Option<Reason>, ApiError> {
-        for volume in &pod.spec.volumes {
-            let name = match (&volume.persistent_volume_claim, &volume.ephemeral) {
-                (Some(claim), _) => claim.claim_name.clone(),
-                (None, Some(_)) => format!("{}-{}", pod.metadata.name, volume.name),
-                (None, None) => continue,
-            };
-            let path = format!("/api/v1/namespaces/{}/persistentvolumeclaims", pod.metadata.namespace);
-            let claim: ClaimObject = match self.api.get(&path, &name).await {
-                Ok(claim) => claim,
-                Err(error) if error.code() == 403 => return Ok(None),
-                Err(error) if error.code() == 404 => return Ok(Some(Reason::VolumeNotBound(name))),
-                Err(error) => return Err(error),
-            };
-            if !claim.spec.volume_name.is_empty() {
-                continue;
-            }
-            let class = claim.spec.storage_class_name;
-            if class.is_empty() {
-                return Ok(Some(Reason::VolumeNotBound(name)));
-            }
-            let found = self.api.get::<StorageClass>("/apis/storage.k8s.io/v1/storageclasses", &class).await;
-            return match found {
-                Ok(class) if class.volume_binding_mode == "WaitForFirstConsumer" => {
-                    Ok(Some(Reason::VolumeWaitsForConsumer(name)))
-                }
-                Err(error) if !matches!(error.code(), 403 | 404) => Err(error),
-                _ => Ok(Some(Reason::VolumeNotBound(name))),
-            };
-        }
-        Ok(None)
     }
 }

@@ -19,8 +19,9 @@ use crate::model::{Node, Pod};
 use crate::reason::Wait;
 use crate::state::{PodId, State};
 
-/// Attempts at the same time.
-const CONCURRENCY: usize = 16;
+/// Attempts at the same time. More of them make bindings wait for each other in the API server, and a label that is removed
+/// meanwhile counts for longer.
+const CONCURRENCY: usize = 32;
 /// So long attempts under way may take at the end.
 const LAST_ATTEMPTS: Duration = Duration::from_secs(5);
 
@@ -130,6 +131,9 @@ impl Engine {
             }
             led = leads;
             self.start_attempts();
+            if let Some(recorder) = &self.recorder {
+                recorder.set_busy(self.trying > 0);
+            }
             self.publish();
         }
         let ending = async {

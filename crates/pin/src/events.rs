@@ -1,8 +1,12 @@
-//! Events on pods and nodes: why a pod waits, and where it went.
+//! Events on pods and nodes: why a pod waits, and where it went. They come behind: while pods are being placed, nearly all of
+//! the API server's time is left to the bindings.
+
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::watch;
 
 use crate::api::Api;
 use crate::counters::Counters;
@@ -10,7 +14,9 @@ use crate::model::Pod;
 use crate::reason::Wait;
 
 /// Events that wait to be written; more are dropped, since what they say is in the log and in `why` too.
-const QUEUE: usize = 1_000;
+const QUEUE: usize = 5_000;
+/// While pods are being placed, only one event is written in this time.
+const HOLD_BACK: Duration = Duration::from_millis(500);
 /// Longer notes are refused by the API server.
 const MAX_NOTE: usize = 1_000;
 
@@ -85,6 +91,7 @@ fn pod_reference(pod: &Pod) -> Value {
 #[derive(Clone, Debug)]
 pub struct Recorder {
     queue: Sender<Event>,
+    is_busy: watch::Sender<bool>,
     counters: Counters,
 }
 
@@ -92,8 +99,14 @@ impl Recorder {
     /// Writes events in the background, one after the other.
     pub fn start(api: Api, scheduler: &str, instance: &str, counters: Counters) -> Self {
         let (queue, events) = channel(QUEUE);
-        tokio::spawn(write(api, format!("schedpatch.io/pin-{scheduler}"), instance.to_owned(), events));
-        Self { queue, counters }
+        let (is_busy, busy) = watch::channel(false);
+        tokio::spawn(write(api, format!("schedpatch.io/pin-{scheduler}"), instance.to_owned(), events, busy));
+        Self { queue, is_busy, counters }
+    }
+
+    /// Says whether pods are being placed.
+    pub fn set_busy(&self, is_busy: bool) {
+        self.is_busy.send_if_modified(|known| std::mem::replace(known, is_busy) != is_busy);
     }
 
     /// Records an event, or drops it if too many wait.
@@ -104,12 +117,19 @@ impl Recorder {
     }
 }
 
-async fn write(api: Api, controller: String, instance: String, mut events: Receiver<Event>) {
+async fn write(
+    api: Api,
+    controller: String,
+    instance: String,
+    mut events: Receiver<Event>,
+    mut is_busy: watch::Receiver<bool>,
+) {
     let mut is_forbidden = false;
     while let Some(event) = events.recv().await {
         if is_forbidden {
             continue;
         }
+        let _ = tokio::time::timeout(HOLD_BACK, is_busy.wait_for(|is_busy| !is_busy)).await;
         let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", event.namespace);
         let Err(error) = api.create(&path, &event.object(&controller, &instance, Timestamp::now())).await else {
             continue;

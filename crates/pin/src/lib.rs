@@ -21,3 +21,4 @@ pub mod quantity;
 pub mod reason;
 pub mod run;
 pub mod state;
+pub mod volumes;

@@ -25,6 +25,8 @@ pub enum Reason {
     VolumeWaitsForConsumer(String),
     /// A claim is missing or not bound yet
     VolumeNotBound(String),
+    /// The nodeAffinity of a bound volume rules the node out
+    VolumeUnreachable(String),
     /// Gates of others keep every scheduler away
     SchedulingGated(String),
 }
@@ -42,6 +44,7 @@ impl Reason {
             Self::DoesNotFit(_) => "DoesNotFit",
             Self::VolumeWaitsForConsumer(_) => "VolumeWaitsForConsumer",
             Self::VolumeNotBound(_) => "VolumeNotBound",
+            Self::VolumeUnreachable(_) => "VolumeUnreachable",
             Self::SchedulingGated(_) => "SchedulingGated",
         }
     }
@@ -50,7 +53,11 @@ impl Reason {
     pub fn needs_retry(&self) -> bool {
         matches!(
             self,
-            Self::DoesNotFit(_) | Self::VolumeWaitsForConsumer(_) | Self::VolumeNotBound(_) | Self::LabelGone
+            Self::DoesNotFit(_)
+                | Self::VolumeWaitsForConsumer(_)
+                | Self::VolumeNotBound(_)
+                | Self::VolumeUnreachable(_)
+                | Self::LabelGone
         )
     }
 }
@@ -73,6 +80,12 @@ impl fmt::Display for Reason {
                 "the claim {claim} waits for its first consumer, which only kube-scheduler serves: use gate mode for this pod"
             ),
             Self::VolumeNotBound(claim) => write!(formatter, "the claim {claim} is not bound yet"),
+            Self::VolumeUnreachable(volume) => {
+                write!(
+                    formatter,
+                    "the node cannot mount the pod's volume {volume}: the volume's nodeAffinity rules it out"
+                )
+            }
             Self::SchedulingGated(gates) => write!(formatter, "the pod has the scheduling gates {gates}"),
         }
     }

@@ -100,13 +100,14 @@ async fn closer_look(
     nodes: impl Iterator<Item = &Node>,
 ) -> Result<Option<Wait>, ApiError> {
     let is_checked = mode == Mode::Bind && attempt.checks == Checks::Safe;
-    if is_checked && let Some(reason) = attempt.volumes(pod).await? {
-        return Ok(Some(Wait::alone(reason)));
-    }
+    let volumes = match attempt.volumes(pod, mode).await? {
+        Ok(volumes) => volumes,
+        Err(reason) => return Ok(Some(Wait::alone(reason))),
+    };
     let mut reasons = Vec::new();
     for node in nodes {
         let name = &node.metadata.name;
-        let mut reason = attempt.objection(pod, node);
+        let mut reason = attempt.objection(pod, node, &volumes);
         if reason.is_none() && is_checked {
             let usage = Usage::of(&attempt.api.pods_on(name).await?);
             reason = usage.misfit(&pod.metadata.uid, &Needs::of(pod), node).map(Reason::DoesNotFit);

@@ -1,7 +1,7 @@
 //! An API server in the process, under the same client as the real one: nodes, pods, bindings, watches, faults on command,
 //! and a judge of every binding. No sockets, so that time can be turned.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
+use crate::objects;
 use crate::select::selects;
 
 /// What is wrong with the API.
@@ -38,7 +39,7 @@ pub enum Fault {
     Mute,
 }
 
-type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
+pub type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 type Chunk = Result<Frame<Bytes>, io::Error>;
 
 struct Watch {
@@ -64,8 +65,16 @@ pub struct State {
     pub objects: BTreeMap<&'static str, BTreeMap<String, Value>>,
     history: Vec<Version>,
     watches: Vec<Watch>,
-    fault: Option<Fault>,
+    pub fault: Option<Fault>,
     pub may_watch: bool,
+    /// A kind whose watches say nothing
+    muted: Option<&'static str>,
+    /// Replicas whose questions get no answer
+    pub cut_off: BTreeSet<usize>,
+    /// Replicas whose questions reach the server so much later
+    pub held_up: BTreeMap<usize, Duration>,
+    /// Kinds that nobody may read
+    pub forbidden: BTreeSet<&'static str>,
     /// When a label of a node went away
     pub unlabelled: BTreeMap<(String, String), Instant>,
     /// Replicas and UIDs of pods whose binding was answered with success
@@ -112,6 +121,11 @@ impl Api {
         self.state().fault.unwrap_or(Fault::None)
     }
 
+    /// Watches of this kind say nothing any more.
+    pub fn mute(&self, kind: &'static str) {
+        self.state().muted = Some(kind);
+    }
+
     pub fn reset_watches(&self) {
         self.state().reset();
     }
@@ -142,6 +156,13 @@ impl Api {
         if let Fault::Slow(millis) = self.fault() {
             tokio::time::sleep(Duration::from_millis(millis)).await;
         }
+        let held_up = self.state().held_up.get(&replica).copied();
+        if let Some(held_up) = held_up {
+            tokio::time::sleep(held_up).await;
+        }
+        if self.state().cut_off.contains(&replica) {
+            std::future::pending::<()>().await;
+        }
         match self.fault() {
             Fault::Hang => std::future::pending().await,
             Fault::Refuse => return Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
@@ -167,7 +188,7 @@ impl Api {
                 answer
             }
             (Method::PATCH, ["api", "v1", "namespaces", namespace, "pods", name]) => {
-                let answer = self.state().lift(&format!("{namespace}/{name}"), &object);
+                let answer = self.state().lift(replica, &format!("{namespace}/{name}"), &object);
                 if self.fault() == Fault::LoseAnswers {
                     return Err(io::Error::from(io::ErrorKind::ConnectionReset));
                 }
@@ -177,6 +198,7 @@ impl Api {
                 self.state().events.push(object.clone());
                 answer(StatusCode::CREATED, &object)
             }
+            (method, path) if objects::is_served(path) => self.state().serve(&method, path, &object),
             (method, _) => failure(404, &format!("no such thing: {method} {path}")),
         })
     }
@@ -244,90 +266,11 @@ impl State {
         }
     }
 
-    /// Whether a node is labelled for a pod now, or was a second ago.
-    fn judge(&mut self, pod: &str, node: &str, what: &str) {
-        let (namespace, name) = pod.split_once('/').expect("a full name");
-        let forms = [format!("rf.scheduler.test.{namespace}/{name}"), format!("rf.scheduler.test/{name}")];
-        let labels =
-            self.objects.get("nodes").and_then(|nodes| nodes.get(node)).map(|node| node["metadata"]["labels"].clone());
-        let is_labelled = labels.is_some_and(|labels| forms.iter().any(|form| labels.get(form).is_some()));
-        let gone = forms.iter().filter_map(|form| self.unlabelled.get(&(node.to_owned(), form.clone()))).max();
-        match gone {
-            _ if is_labelled => {}
-            Some(gone) if gone.elapsed() <= Duration::from_secs(1) => {}
-            Some(gone) => {
-                self.violations.push(format!("{what} {pod} to {node}, whose label went {:?} ago", gone.elapsed()));
-            }
-            None => self.violations.push(format!("{what} {pod} to {node}, which was never labelled")),
-        }
-    }
-
-    fn bind(&mut self, replica: usize, pod: &str, binding: &Value) -> Answer {
-        let Some(there) = self.objects.get("pods").and_then(|pods| pods.get(pod)).cloned() else {
-            return failure(404, "no such pod");
-        };
-        let (uid, node) = (
-            there["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
-            binding["target"]["name"].as_str().unwrap_or_default().to_owned(),
-        );
-        if let Some(bound) = self.bound.get(&(replica, uid.clone())) {
-            self.violations
-                .push(format!("asked again to bind {pod} to {node}, though its binding to {bound} was answered"));
-        }
-        let is_same = binding["metadata"]["uid"] == uid.as_str();
-        let is_free = there["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
-        let is_gated = there["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
-        if !is_same || !is_free || is_gated || there["metadata"].get("deletionTimestamp").is_some() {
-            return failure(409, "bound, deleted, gated or another pod");
-        }
-        if there["spec"]["schedulerName"] != "test" {
-            self.violations.push(format!("bound {pod}, which is another scheduler's"));
-        }
-        self.judge(pod, &node, "bound");
-        if self.fault != Some(Fault::LoseAnswers) {
-            self.bound.insert((replica, uid), node.clone());
-        }
-        self.change("pods", pod, |pod| {
-            let mut pod = pod?;
-            pod["spec"]["nodeName"] = json!(node);
-            Some(pod)
-        });
-        answer(StatusCode::CREATED, &json!({ "kind": "Status", "status": "Success" }))
-    }
-
-    /// Applies a patch of gate mode, as far as the laws depend on it.
-    fn lift(&mut self, pod: &str, patch: &Value) -> Answer {
-        let Some(there) = self.objects.get("pods").and_then(|pods| pods.get(pod)).cloned() else {
-            return failure(404, "no such pod");
-        };
-        let operations = patch.as_array().cloned().unwrap_or_default();
-        let value = |path: &str| {
-            operations.iter().find(|operation| operation["path"] == path).map(|operation| operation["value"].clone())
-        };
-        let is_same = value("/metadata/uid").as_ref() == Some(&there["metadata"]["uid"])
-            && value("/metadata/resourceVersion").as_ref() == Some(&there["metadata"]["resourceVersion"]);
-        if !is_same {
-            return failure(422, "the test failed");
-        }
-        let affinity = value("/spec/affinity").unwrap_or_default();
-        let required = &affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-        let node =
-            required["nodeSelectorTerms"][0]["matchFields"][0]["values"][0].as_str().unwrap_or_default().to_owned();
-        self.judge(pod, &node, "sent");
-        self.change("pods", pod, |pod| {
-            let mut pod = pod?;
-            pod["spec"]["affinity"] = affinity.clone();
-            pod["spec"]["schedulingGates"] = json!([]);
-            Some(pod)
-        });
-        answer(StatusCode::OK, &json!({}))
-    }
-
     fn tell_watches(&mut self) {
         if matches!(self.fault, Some(Fault::Hang | Fault::Refuse | Fault::Mute)) {
             return;
         }
-        for watch in &mut self.watches {
+        for watch in self.watches.iter_mut().filter(|watch| self.muted != Some(watch.kind)) {
             for version in self.history.iter().filter(|version| version.kind == watch.kind) {
                 if version.number <= watch.seen {
                     continue;
@@ -380,12 +323,13 @@ fn pairs(query: &str) -> BTreeMap<String, String> {
     pairs.map(|(key, value)| (decoded(key), decoded(value))).collect()
 }
 
-fn failure(code: u16, message: &str) -> Answer {
-    let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": "Told", "code": code });
+pub fn failure(code: u16, message: &str) -> Answer {
+    let reason = if code == 404 { "NotFound" } else { "Told" };
+    let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": reason, "code": code });
     answer(StatusCode::from_u16(code).expect("a code"), &status)
 }
 
-fn answer(code: StatusCode, object: &Value) -> Answer {
+pub fn answer(code: StatusCode, object: &Value) -> Answer {
     let body = Full::new(Bytes::from(object.to_string())).map_err(|never: Infallible| match never {});
     let mut response = Response::new(body.boxed_unsync());
     *response.status_mut() = code;

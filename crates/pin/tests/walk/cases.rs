@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 use crate::api::Fault;
 use crate::world::World;
 
-fn node_of(world: &World, pod: usize) -> String {
+pub fn node_of(world: &World, pod: usize) -> String {
     let pod = world.api.get("pods", &format!("default/web-{pod}")).expect("the pod is there");
     pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned()
 }
 
-fn reasons(world: &World) -> Vec<String> {
+pub fn reasons(world: &World) -> Vec<String> {
     let state = world.api.state();
     state.events.iter().map(|event| event["reason"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-async fn seconds(number: u64) {
+pub async fn seconds(number: u64) {
     tokio::time::sleep(Duration::from_secs(number)).await;
 }
 
@@ -95,6 +95,33 @@ async fn what_does_not_fit_waits_and_is_tried_again_when_there_is_room() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pods_that_come_together_are_counted_before_any_of_them_shows_on_the_node() {
+    let world = World::new(1);
+    for pod in 0..50 {
+        world.label(0, pod, false, 0);
+        world.create_pod(pod, false);
+    }
+    seconds(60).await;
+    let bound = (0..50).filter(|pod| node_of(&world, *pod) == "n0").count();
+    assert_eq!(bound, 40, "the node has room for 40 pods of 100m");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_somebody_else_bound_is_asked_for_once_and_not_over_and_over() {
+    let world = World::new(1);
+    world.create_pod(0, false);
+    seconds(1).await;
+    world.api.state().requests.clear();
+    // the label arrives, but the news that the pod is bound does not
+    world.api.mute("pods");
+    world.bind_behind_our_back(0, 3);
+    world.label(1, 0, false, 0);
+    seconds(9).await;
+    assert_eq!(world.api.state().requests.get("POST pods/binding"), Some(&1));
+    assert_eq!(node_of(&world, 0), "n3");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hundred_pods_at_once_are_bound_with_one_request_each_and_few_looks() {
     let world = World::new(1);
     let labels: Vec<usize> = (0..100).collect();
@@ -108,6 +135,25 @@ async fn a_hundred_pods_at_once_are_bound_with_one_request_each_and_few_looks() 
     let requests = world.api.state().requests.clone();
     assert_eq!(requests["POST pods/binding"], 100, "{requests:?}");
     assert!(requests["GET nodes"] <= 4 + 2 && requests["GET pods"] <= 4 + 4, "{requests:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_come_behind_the_bindings_and_none_is_lost() {
+    let world = World::new(1);
+    for pod in 0..100 {
+        world.label(pod % 4, pod, false, 0);
+    }
+    seconds(1).await;
+    world.api.set_fault(Fault::Slow(50));
+    for pod in 0..100 {
+        world.create_pod(pod, false);
+    }
+    while (0..100).any(|pod| node_of(&world, pod).is_empty()) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(reasons(&world).len() <= 2, "events took the API server's time from bindings: {:?}", reasons(&world));
+    seconds(30).await;
+    assert_eq!(reasons(&world), vec!["Scheduled"; 100]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,9 +230,14 @@ async fn a_gated_pod_gets_its_affinity_and_loses_the_gate_and_one_without_a_labe
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_others_and_pods_that_are_being_deleted_are_left_alone() {
+async fn pods_of_others_and_pods_that_are_gated_or_being_deleted_are_left_alone() {
     let world = World::new(1);
     world.label(0, 0, false, 0);
+    world.label(0, 2, false, 0);
+    world.api.change("pods", "default/web-2", |_| {
+        Some(json!({ "metadata": { "name": "web-2", "namespace": "default", "uid": "g" },
+            "spec": { "schedulerName": "test", "schedulingGates": [{ "name": "quota" }] } }))
+    });
     world.label(0, 1, false, 0);
     world.api.change("pods", "default/web-1", |_| {
         Some(json!({ "metadata": { "name": "web-1", "namespace": "default", "uid": "o" }, "spec": { "schedulerName": "default-scheduler" } }))
@@ -196,6 +247,7 @@ async fn pods_of_others_and_pods_that_are_being_deleted_are_left_alone() {
     world.delete_pod(0, false);
     world.api.set_fault(Fault::None);
     seconds(30).await;
-    assert_eq!((node_of(&world, 0), node_of(&world, 1)), (String::new(), String::new()));
+    assert!((0..3).all(|pod| node_of(&world, pod).is_empty()));
+    assert_eq!(reasons(&world), ["SchedulingGated"]);
     assert!(!world.api.state().requests.contains_key("POST pods/binding"));
 }

@@ -2,8 +2,12 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "a test fails by panicking")]
 
 mod api;
+mod bindings;
 mod cases;
+mod election;
+mod objects;
 mod select;
+mod volumes;
 mod world;
 
 use std::time::Duration;

@@ -1,12 +1,16 @@
 //! A small cluster for walks: pods, nodes, labels, and the daemon's replicas.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use schedpatch_pin::counters::Counters;
 use schedpatch_pin::decide::{Checks, Mode};
 use schedpatch_pin::labels::Labels;
+use schedpatch_pin::lead::Candidate;
 use schedpatch_pin::run::{Daemon, Settings};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use crate::api::Api;
 
@@ -28,12 +32,13 @@ impl Random {
 
 pub struct World {
     pub api: Api,
+    stops: Mutex<BTreeMap<usize, oneshot::Sender<()>>>,
 }
 
 impl World {
     /// A cluster with its nodes, and this many replicas of the daemon, all of which act.
     pub fn new(replicas: usize) -> Self {
-        let world = Self { api: Api::new() };
+        let world = Self { api: Api::new(), stops: Mutex::default() };
         for node in 0..NODES {
             world.create_node(node);
         }
@@ -43,15 +48,39 @@ impl World {
         world
     }
 
+    /// Starts a replica that always acts.
     pub fn start(&self, replica: usize) -> tokio::task::JoinHandle<()> {
+        self.start_with(replica, None)
+    }
+
+    /// Starts a replica that acts only while it leads.
+    pub fn start_candidate(&self, replica: usize) -> tokio::task::JoinHandle<()> {
+        let identity = format!("replica-{replica}");
+        self.start_with(replica, Some(Candidate::new(self.api.client(replica), "default", "test", &identity)))
+    }
+
+    fn start_with(&self, replica: usize, candidate: Option<Candidate>) -> tokio::task::JoinHandle<()> {
         let settings = Settings {
             labels: Labels::new("test", false).expect("a good name"),
             checks: Checks::Safe,
             modes: vec![Mode::Bind, Mode::Gate],
             delay: Duration::from_secs(10),
         };
-        let daemon = Daemon::new(self.api.client(replica), settings, None, "walk", Counters::new("test"));
-        tokio::spawn(daemon.run(std::future::pending()))
+        let daemon = Daemon::new(self.api.client(replica), settings, candidate, "walk", Counters::new("test"));
+        let (stop, stopped) = oneshot::channel::<()>();
+        self.stops.lock().expect("nobody panics with it").insert(replica, stop);
+        tokio::spawn(daemon.run(async {
+            if stopped.await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }))
+    }
+
+    /// Asks a replica to end.
+    pub fn stop(&self, replica: usize) {
+        if let Some(stop) = self.stops.lock().expect("nobody panics with it").remove(&replica) {
+            let _ = stop.send(());
+        }
     }
 
     pub async fn settle(&self) {
