@@ -111,7 +111,7 @@ fn json(plan: &Plan, copy: &Path) -> String {
     let mut plan: Value = serde_json::from_str(&text).expect("JSON");
     for (list, words) in [("findings", &["message", "wayOut"][..]), ("steps", &["why"])] {
         for item in plan[list].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
-            words.iter().for_each(|word| drop(item.remove(*word)));
+            item.retain(|key, _| !words.contains(&key.as_str()));
         }
     }
     serde_json::to_string_pretty(&plan).expect("JSON") + "\n"
