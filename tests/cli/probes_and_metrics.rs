@@ -134,7 +134,7 @@ fn the_endpoint_tells_why_and_refuses_what_it_does_not_know() {
     let (code, body) = agent.ask_once_in("Unknown", "/readyz?verbose");
     assert_eq!(code, 503, "nothing is proven");
     assert!(
-        body.contains("[-] phase Unknown\n") && body.ends_with("Unknown: NobodyToAsk: nobody is asked\n"),
+        body.contains("[-] phase Unknown\n") && body.ends_with("Unknown: NobodyToAsk: verification is switched off\n"),
         "{body}"
     );
     assert_eq!(agent.ask("/").0, 404);
