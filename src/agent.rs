@@ -156,7 +156,7 @@ impl Agent {
     async fn turn(&mut self) -> Duration {
         self.reporting.counts.turns += 1;
         for _ in 0..MAX_STEPS {
-            if self.work.is_pending && self.judge_pending().await {
+            if self.work.is_pending && self.judge_before_sources().await {
                 continue;
             }
             let fingerprint = self.fingerprint_now();
@@ -188,9 +188,9 @@ impl Agent {
         HEALTH_INTERVAL
     }
 
-    /// Judges a commit that is not proven yet by the host alone, before the sources are read: whatever is wrong with them must
-    /// not keep a broken scheduler in place. Says whether something was done.
-    async fn judge_pending(&mut self) -> bool {
+    /// Judges an unproven commit by the host alone, before the sources are read: a bad source must not keep a broken scheduler
+    /// in place. Says whether something was done.
+    async fn judge_before_sources(&mut self) -> bool {
         let Ok(seen) = self.look_at_host() else { return false };
         let rest = Rest { node_state: self.reporting.report.borrow().node_state.clone(), after: self.options.resync };
         matches!(self.judge_pending_commit(&seen, rest).await, Turn::Again)
@@ -198,13 +198,13 @@ impl Agent {
 
     /// One step.
     async fn step(&mut self, seen: &Seen) -> Turn {
-        let cleanup_failed_for =
-            seen.is_recorded && self.last.cleanup_failed_for.is_some() && self.last.cleanup_failed_for == seen.text();
-        let decide = phase::decide(&seen.plan, &seen.journal, seen.settled || cleanup_failed_for);
-        if let (Decision::Stay(_) | Decision::VerifyLastGood(_), Some(good)) = (&decide, seen.lost_revision()) {
+        let failed_for = self.last.cleanup_failed_for;
+        let is_only_untidy = seen.is_recorded && failed_for.is_some() && failed_for == seen.text();
+        let decision = phase::decide(&seen.plan, &seen.journal, seen.settled || is_only_untidy);
+        if let (Decision::Stay(_) | Decision::VerifyLastGood(_), Some(good)) = (&decision, seen.lost_revision()) {
             return self.put_back(seen, &good);
         }
-        match decide {
+        match decision {
             Decision::Stay(node_state) => {
                 let rest = Rest { node_state, after: self.options.resync };
                 self.judge_pending_commit(seen, rest).await
@@ -257,7 +257,7 @@ impl Agent {
         self.settings.overrides.image.is_none() || seen.has_run()
     }
 
-    /// Whether a commit of ours is in place that somebody can prove and nobody has proven yet.
+    /// Whether an unproven commit is in place, and the agent can verify it.
     fn is_in_the_middle(&self, seen: &Seen) -> bool {
         self.asks() && seen.is_unproven()
     }

@@ -18,7 +18,7 @@ use crate::timestamp::Timestamp;
 /// Pause for a writer that writes in place to finish.
 pub(crate) const QUIET: Duration = Duration::from_millis(100);
 
-/// Attempts before a person is on_event that somebody else keeps writing.
+/// Attempts before a person is told that somebody else keeps writing.
 pub(crate) const MAX_ATTEMPTS: usize = 10;
 
 /// What is asked for.
@@ -42,6 +42,30 @@ pub struct Request<'a> {
     pub lock_timeout: Duration,
     /// Remove every trace of ours afterwards
     pub purge: bool,
+}
+
+impl<'a> Request<'a> {
+    /// A pass without further conditions.
+    pub fn new(
+        settings: &'a Settings,
+        direction: Direction,
+        initiator: Initiator,
+        command: &'a str,
+        lock_timeout: Duration,
+    ) -> Self {
+        let (expected_revision, expected_text, while_bad) = (None, None, None);
+        Self {
+            settings,
+            direction,
+            initiator,
+            expected_revision,
+            expected_text,
+            while_bad,
+            command,
+            lock_timeout,
+            purge: false,
+        }
+    }
 }
 
 /// What happens during a pass, reported as it does.

@@ -75,17 +75,7 @@ fn apply(scenario: &Scenario) -> (Duration, Duration) {
     let root = scenario.host("ours");
     let settings = scenario.settings(&root);
     let direction = Direction::Apply;
-    let request = Request {
-        settings: &settings,
-        direction,
-        initiator: Initiator::Person,
-        expected_revision: None,
-        expected_text: None,
-        while_bad: None,
-        command: "bench",
-        lock_timeout: Duration::ZERO,
-        purge: false,
-    };
+    let request = Request::new(&settings, direction, Initiator::Person, "bench", Duration::ZERO);
     let clock = || Timestamp::from_unix(SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs());
     let begun = Instant::now();
     let mut planned = begun;

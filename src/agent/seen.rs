@@ -56,7 +56,7 @@ impl Seen {
         ours.is_some_and(|ours| self.journal.has_proven(&ours.revision))
     }
 
-    /// Whether a commit of ours is in place that was not proven; others may have edited its text since.
+    /// Whether a commit is in place that was not proven. Others may have edited its text since.
     pub fn is_unproven(&self) -> bool {
         let generation = self.generation();
         let is_in_place = |commit: &Option<Commit>| {

@@ -9,7 +9,7 @@ use crate::reconcile::{self, Env, Event, Outcome, Request};
 use crate::revision::Digest;
 
 impl Agent {
-    /// One pass that writes, but and only over `expected_text` if our edit is in place.
+    /// One pass that writes. If our edit is in place, it must be this text.
     pub(super) fn write(
         &mut self,
         direction: Direction,
@@ -46,19 +46,7 @@ impl Agent {
     }
 
     pub(super) fn request(&self, direction: Direction, initiator: Initiator) -> Request<'_> {
-        let (settings, lock_timeout) = (&self.settings, self.options.lock_timeout);
-        let (expected_revision, expected_text, while_bad) = (None, None, None);
-        Request {
-            settings,
-            direction,
-            initiator,
-            expected_revision,
-            expected_text,
-            while_bad,
-            command: &self.command,
-            lock_timeout,
-            purge: false,
-        }
+        Request::new(&self.settings, direction, initiator, &self.command, self.options.lock_timeout)
     }
 
     pub(super) fn env(&self) -> Env<'_> {

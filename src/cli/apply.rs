@@ -63,17 +63,7 @@ impl Args {
         let mut settings = self.wanted.add_to(self.host.settings());
         settings.retry = self.retry;
         let (direction, lock_timeout) = (Direction::Apply, self.lock.lock_timeout);
-        let request = Request {
-            settings: &settings,
-            direction,
-            initiator: Initiator::Person,
-            expected_revision: None,
-            expected_text: None,
-            while_bad: None,
-            command: "apply",
-            lock_timeout,
-            purge: false,
-        };
+        let request = Request::new(&settings, direction, Initiator::Person, "apply", lock_timeout);
         if self.dry_run { write::dry_run(&request, colour) } else { write::run(&request, colour, Command::Apply) }
     }
 }

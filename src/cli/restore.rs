@@ -78,17 +78,8 @@ impl Args {
             To::LastGood => Direction::LastGood,
         };
         let (lock_timeout, purge) = (self.lock.lock_timeout, self.purge);
-        let request = Request {
-            settings: &settings,
-            direction,
-            initiator: Initiator::Person,
-            expected_revision: None,
-            expected_text: None,
-            while_bad: None,
-            command: "restore",
-            lock_timeout,
-            purge,
-        };
+        let request =
+            Request { purge, ..Request::new(&settings, direction, Initiator::Person, "restore", lock_timeout) };
         let colour = self.color.resolve();
         if self.dry_run { write::dry_run(&request, colour) } else { write::run(&request, colour, Command::Restore) }
     }

@@ -39,8 +39,8 @@ fn no_half_undo(state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
     Err(Refusal { rule: Rule::UndoRecord, line, message })
 }
 
-/// The target without our edit: the very bytes that were there if nobody else wrote since, else what is left when our
-/// parts are taken out of what others made of it.
+/// The target without our edit. If nobody else wrote since, these are the very bytes that were there before; otherwise our parts are
+/// removed from the present text.
 pub(super) fn original<'a>(state: &'a State, chosen: &Chosen<'_>) -> Result<Cow<'a, str>, Refusal> {
     let is_ours = state.journal.is_current(chosen.digest);
     let kept = state.journal.original.filter(|_| is_ours).and_then(|digest| state.texts.get(&digest));

@@ -286,17 +286,7 @@ impl Node {
     pub fn as_person(&self, direction: Direction, retry: bool) -> Result<Outcome, Finding> {
         let settings = Settings { retry, ..self.settings.clone() };
         let command = if direction == Direction::Apply { "apply" } else { "restore" };
-        let request = Request {
-            settings: &settings,
-            direction,
-            initiator: Initiator::Person,
-            expected_revision: None,
-            expected_text: None,
-            while_bad: None,
-            command,
-            lock_timeout: Duration::from_secs(5),
-            purge: false,
-        };
+        let request = Request::new(&settings, direction, Initiator::Person, command, Duration::from_secs(5));
         let env = Env { fs: &RealFs, clock: &now };
         let outcome = reconcile::run(&request, &env, &mut |_| {});
         self.ring(&self.manifest_path());

@@ -20,17 +20,7 @@ async fn apply_slowly(node: &Node, retry: bool) {
     let settings = Settings { retry, ..node.settings.clone() };
     let ((renamed, was_renamed), (go_on, waits)) = (mpsc::channel(), mpsc::channel());
     let person = std::thread::spawn(move || {
-        let request = Request {
-            settings: &settings,
-            direction: Direction::Apply,
-            initiator: Initiator::Person,
-            expected_revision: None,
-            expected_text: None,
-            while_bad: None,
-            command: "apply",
-            lock_timeout: Duration::from_secs(5),
-            purge: false,
-        };
+        let request = Request::new(&settings, Direction::Apply, Initiator::Person, "apply", Duration::from_secs(5));
         // waits after the rename of the manifest until it is let go on
         let fs = RenameHook::new(
             |_| {},
@@ -119,17 +109,7 @@ fn two_agents_with_different_wishes_stop_fighting_and_say_who_the_other_is() {
         fs::write(other.join("config.yaml"), config("two")).expect("written");
         let settings = Settings { sources: vec![other], ..node.settings.clone() };
         for _ in 0..100 {
-            let request = Request {
-                settings: &settings,
-                direction: Direction::Apply,
-                initiator: Initiator::Agent,
-                expected_revision: None,
-                expected_text: None,
-                while_bad: None,
-                command: "run",
-                lock_timeout: Duration::from_secs(5),
-                purge: false,
-            };
+            let request = Request::new(&settings, Direction::Apply, Initiator::Agent, "run", Duration::from_secs(5));
             let env = Env { fs: &RealFs, clock: &|| Timestamp::from_unix(1) };
             reconcile::run(&request, &env, &mut |_| {}).expect("it writes");
             node.ring(&node.manifest_path());

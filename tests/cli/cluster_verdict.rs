@@ -104,7 +104,7 @@ const CASES: &[Case] = &[
         true,
     ),
     (
-        "nobody could be asked",
+        "the API or the scheduler could not be asked",
         |c| {
             says(c, "phase", "Unknown");
             says(c, "reason", "NobodyToAsk");

@@ -142,7 +142,7 @@ fn the_endpoint_tells_why_and_refuses_what_it_does_not_know() {
 
 #[test]
 fn sources_manifest_and_hold_wake_it_and_its_own_writes_do_not() {
-    let mut agent = Running::start("dir_watcher");
+    let mut agent = Running::start("watched");
     let first = agent.wait_for("Unknown");
     let (host, source) = (agent.dir.join("host"), agent.dir.join("source/config.yaml"));
     // a ConfigMap is swapped by a rename

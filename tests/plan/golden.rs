@@ -89,17 +89,7 @@ fn make_plan(copy: &Path, direction: Direction) -> Plan {
 /// Carries out, as the program does.
 fn carry_out(copy: &Path, direction: Direction) {
     let (settings, fs) = (settings(copy), FaultyFs::new(Fault::None));
-    let request = Request {
-        settings: &settings,
-        direction,
-        initiator: Initiator::Person,
-        expected_revision: None,
-        expected_text: None,
-        while_bad: None,
-        command: "test",
-        lock_timeout: Duration::ZERO,
-        purge: false,
-    };
+    let request = Request::new(&settings, direction, Initiator::Person, "test", Duration::ZERO);
     let outcome = reconcile::run(&request, &Env { fs: &fs, clock: &|| Timestamp::default() }, &mut |_| {});
     let outcome = outcome.unwrap_or_else(|finding| panic!("{}: {finding:?}", copy.display()));
     assert!(outcome.receipt.is_some_and(|receipt| receipt.committed), "{}: {direction:?} commits", copy.display());

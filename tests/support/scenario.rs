@@ -267,17 +267,7 @@ fn run(root: &Path, sources: &Path, operation: Operation, command: &str, fs: &Fa
     // a child that another test has just forked holds our lock, too, until it runs its own program
     let lock_timeout = Duration::from_secs(10);
     let initiator = if matches!(operation, Operation::Prove(_)) { Initiator::Agent } else { Initiator::Person };
-    let request = Request {
-        settings: &settings,
-        direction,
-        initiator,
-        expected_revision: None,
-        expected_text: None,
-        while_bad: None,
-        command,
-        lock_timeout,
-        purge,
-    };
+    let request = Request { purge, ..Request::new(&settings, direction, initiator, command, lock_timeout) };
     let env = Env { fs, clock: &|| Timestamp::from_unix(1_800_000_000) };
     let told = |finding: Finding| format!("{}: {}", finding.rule, finding.message);
     if matches!(operation, Operation::Prove(_)) {
