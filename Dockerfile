@@ -35,6 +35,22 @@ COPY --from=build-pin /schedpatch-pin /schedpatch-pin
 USER 65532
 ENTRYPOINT ["/schedpatch-pin"]
 
+# docker build --target extender: the image of schedpatch-extender
+FROM build AS build-extender
+RUN --mount=type=cache,id=schedpatch-target,target=/src/target hack/static /schedpatch-extender schedpatch-extender
+
+FROM ${BASE_IMAGE} AS extender
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="schedpatch-extender" \
+      org.opencontainers.image.description="A kube-scheduler extender that scores and filters nodes by what Prometheus knows of them" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+COPY --from=build-extender /schedpatch-extender /schedpatch-extender
+USER 65532
+ENTRYPOINT ["/schedpatch-extender"]
+
 FROM ${BASE_IMAGE}
 ARG VERSION=0.1.0
 ARG REVISION=unknown

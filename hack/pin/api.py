@@ -34,7 +34,7 @@ class Api:
     def ask(self, method, path, body=None, kind="application/json"):
         try:
             answer = self.send(method, path, body, kind)
-        except (http.client.RemoteDisconnected, ConnectionResetError):
+        except (http.client.RemoteDisconnected, ConnectionError, ssl.SSLEOFError):
             # the API server closes connections that were idle for long
             del self.local.connection
             answer = self.send(method, path, body, kind)

@@ -14,7 +14,7 @@
   (printf "--log-level=%s" .Values.log.level) -}}
 {{- range .Values.extraArgs }}
 {{- $flag := regexFind "^--(source|accept|scheduler-[a-z-]+)" . }}
-{{- if $flag }}{{ fail (printf "extraArgs: %s would replace what the chart itself says with it; use the values sources, accept and scheduler" $flag) }}{{ end }}
+{{- if $flag }}{{ fail (printf "extraArgs: %s would replace what the chart itself says with it; use the values config or existingConfigMap, accept and scheduler" $flag) }}{{ end }}
 {{- end -}}
 {{- concat $args .Values.extraArgs | toYaml -}}
 {{- end -}}
@@ -23,12 +23,15 @@
 {{- define "schedpatch.env" -}}
 {{- $schedulerArgs := list -}}
 {{- range $name, $value := .Values.scheduler.args }}{{ $schedulerArgs = append $schedulerArgs (printf "%s=%v" $name $value) }}{{ end -}}
+{{- $sources := list -}}
+{{- if include "schedpatch.hasSource" . }}{{ $sources = append $sources "/etc/schedpatch/source" }}{{ end -}}
+{{- if .Values.extender.enabled }}{{ $sources = append $sources "/etc/schedpatch/extender-source" }}{{ end -}}
 {{- $variables := list
   (list "HOST_ROOT" "/host")
   (list "PLATFORM" .Values.platform)
   (list "STATE_DIR" .Values.stateDir)
   (list "MANIFEST_DIR" .Values.manifestDir)
-  (list "SOURCE" "/etc/schedpatch/source")
+  (list "SOURCE" (join "\n" $sources))
   (list "ACCEPT" (join "\n" .Values.accept))
   (list "LOCK_TIMEOUT" .Values.lockTimeout)
   (list "SCHEDULER_IMAGE" .Values.scheduler.image)

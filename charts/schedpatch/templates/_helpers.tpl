@@ -77,12 +77,17 @@ subjects:
 {{- default (include "schedpatch.fullname" .) .Values.existingConfigMap -}}
 {{- end -}}
 
+{{/* Whether the release's own source is there; with the extender alone there is none. */}}
+{{- define "schedpatch.hasSource" -}}
+{{- if or .Values.config .Values.existingConfigMap (not .Values.extender.enabled) -}}true{{- end -}}
+{{- end -}}
+
 {{/* Refuses what would install and then never become ready. */}}
 {{- define "schedpatch.check" -}}
-{{- $wishes := omit .Values.scheduler "version" | values | compact -}}
+{{- $overrides := omit .Values.scheduler "version" | values | compact -}}
 {{- if and .Values.config .Values.existingConfigMap -}}
 {{- fail "config and existingConfigMap are both set: use one of them" -}}
-{{- else if not (or .Values.config .Values.existingConfigMap $wishes) -}}
+{{- else if not (or .Values.config .Values.existingConfigMap $overrides .Values.extender.enabled) -}}
 {{- fail "nothing is wanted of the scheduler: give your KubeSchedulerConfiguration with --set-file 'config.config\\.yaml=FILE', or set existingConfigMap" -}}
 {{- end -}}
 {{- end -}}

@@ -1,119 +1,29 @@
-//! Requests to the API server: each answers in time or counts as unanswered.
-
-use std::time::Duration;
+//! What schedpatch-pin asks of the API server.
 
 use kube::Client;
-use kube::core::Request;
-use kube::core::params::{ListParams, Patch, PatchParams, PostParams};
-use schedpatch_service::client::root_cause;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use kube::core::params::ListParams;
 use serde_json::{Value, json};
 
 use crate::model::{Node, Pod};
 
-/// So long an answer may take.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Lists come in pages of this size, so that no answer grows without bound.
-const PAGE: u32 = 500;
+pub use schedpatch_service::api::ApiError;
 
-/// Why a request did not do what it should.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ApiError {
-    /// The API server says no
-    #[error("{message} (code {code})")]
-    Refused {
-        /// HTTP status
-        code: u16,
-        /// The reason, in one word
-        reason: String,
-        /// In its own words
-        message: String,
-    },
-    /// No answer: nobody knows whether the request was done
-    #[error("no answer from the API server: {0}")]
-    Silent(String),
-}
+/// The API server, with the requests that are about pins.
+#[derive(Clone, Debug)]
+pub struct Api(schedpatch_service::api::Api);
 
-impl ApiError {
-    /// The HTTP status, 0 if there was no answer.
-    pub fn code(&self) -> u16 {
-        match self {
-            Self::Refused { code, .. } => *code,
-            Self::Silent(_) => 0,
-        }
-    }
-}
+impl std::ops::Deref for Api {
+    type Target = schedpatch_service::api::Api;
 
-impl From<kube::Error> for ApiError {
-    fn from(error: kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) => Self::Refused {
-                code: status.code,
-                reason: status.reason.clone(),
-                message: status.message.replace('\n', " "),
-            },
-            other => Self::Silent(root_cause(&other)),
-        }
-    }
-}
-
-/// A page of a list.
-#[derive(Debug, Deserialize)]
-struct Page<T> {
-    #[serde(default)]
-    metadata: PageMeta,
-    #[serde(default = "Vec::new")]
-    items: Vec<T>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PageMeta {
-    resource_version: String,
-    r#continue: String,
-}
-
-/// The API server.
-#[derive(Clone)]
-pub struct Api {
-    client: Client,
-}
-
-impl std::fmt::Debug for Api {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Api")
+    fn deref(&self) -> &Self::Target {
+        &self.0
     }
 }
 
 impl Api {
     /// Asks through this client.
     pub fn new(client: Client) -> Self {
-        Self { client }
-    }
-
-    /// The client itself.
-    pub fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// All objects at a path, and the version of the list.
-    pub async fn list<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        params: &ListParams,
-    ) -> Result<(Vec<T>, String), ApiError> {
-        let mut params = params.clone().limit(PAGE);
-        let mut all = Vec::new();
-        loop {
-            let request = Request::new(path).list(&params).map_err(unsendable)?;
-            let page: Page<T> = answered(self.client.request(request)).await?;
-            all.extend(page.items);
-            if page.metadata.r#continue.is_empty() {
-                return Ok((all, page.metadata.resource_version));
-            }
-            params = params.continue_token(&page.metadata.r#continue);
-        }
+        Self(schedpatch_service::api::Api::new(client))
     }
 
     /// A node as it is now. Listed by name, since the right to list is all that is asked for.
@@ -128,12 +38,6 @@ impl Api {
         Ok(self.list("/api/v1/pods", &params).await?.0)
     }
 
-    /// One object.
-    pub async fn get<T: DeserializeOwned>(&self, path: &str, name: &str) -> Result<T, ApiError> {
-        let request = Request::new(path).get(name, &kube::core::params::GetParams::default()).map_err(unsendable)?;
-        answered(self.client.request(request)).await
-    }
-
     /// Binds a pod to a node, if it is still the same pod.
     pub async fn bind(&self, pod: &Pod, node: &str) -> Result<(), ApiError> {
         let meta = &pod.metadata;
@@ -141,10 +45,7 @@ impl Api {
             "metadata": { "name": meta.name, "namespace": meta.namespace, "uid": meta.uid },
             "target": { "apiVersion": "v1", "kind": "Node", "name": node } });
         let path = format!("/api/v1/namespaces/{}/pods", meta.namespace);
-        let request = Request::new(path)
-            .create_subresource("binding", &meta.name, &PostParams::default(), binding.to_string().into_bytes())
-            .map_err(unsendable)?;
-        answered(self.client.request::<Value>(request)).await.map(drop)
+        self.create_subresource(&path, &meta.name, "binding", &binding).await
     }
 
     /// Applies a JSON patch to a pod.
@@ -157,32 +58,5 @@ impl Api {
     pub async fn label_node(&self, node: &str, labels: &Value) -> Result<(), ApiError> {
         let patch = json!({ "metadata": { "labels": labels } });
         self.patch("/api/v1/nodes", node, &patch, "application/merge-patch+json").await
-    }
-
-    async fn patch(&self, list: &str, name: &str, patch: &Value, kind: &'static str) -> Result<(), ApiError> {
-        let params = PatchParams::default();
-        let mut request = Request::new(list).patch(name, &params, &Patch::Merge(patch)).map_err(unsendable)?;
-        let kind = http::HeaderValue::from_static(kind);
-        request.headers_mut().insert(http::header::CONTENT_TYPE, kind);
-        answered(self.client.request::<Value>(request)).await.map(drop)
-    }
-
-    /// Creates an object.
-    pub async fn create(&self, path: &str, object: &Value) -> Result<(), ApiError> {
-        let body = object.to_string().into_bytes();
-        let request = Request::new(path).create(&PostParams::default(), body).map_err(unsendable)?;
-        answered(self.client.request::<Value>(request)).await.map(drop)
-    }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
-fn unsendable(error: kube::core::request::Error) -> ApiError {
-    ApiError::Silent(error.to_string())
-}
-
-async fn answered<T>(asked: impl Future<Output = Result<T, kube::Error>>) -> Result<T, ApiError> {
-    match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
-        Ok(answer) => answer.map_err(ApiError::from),
-        Err(_) => Err(ApiError::Silent(format!("none in {} s", ANSWER_TIMEOUT.as_secs()))),
     }
 }

@@ -4,37 +4,18 @@ mod args;
 mod daemon;
 mod import;
 mod list;
-mod output;
 mod why;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use schedpatch_service::cli::{self, Ran};
 
 use args::{Args, Command};
 
-/// What a command comes to: done or not, or why it could not be tried.
-type Ran = Result<ExitCode, String>;
-
 /// Runs the program with these arguments.
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
-    let args = match Args::try_parse_from(arguments) {
-        Ok(args) => args,
-        Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
-        }
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let ran = match runtime {
-        Ok(runtime) => runtime.block_on(run(args)),
-        Err(error) => Err(format!("cannot start the runtime: {error}; see ulimit -n")),
-    };
-    ran.unwrap_or_else(|why| {
-        eprintln!("schedpatch-pin: {why}");
-        ExitCode::FAILURE
-    })
+    cli::main("schedpatch-pin", arguments, run)
 }
 
 async fn run(args: Args) -> Ran {

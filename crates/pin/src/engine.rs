@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use schedpatch_service::feed::Change;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
@@ -14,7 +15,6 @@ use crate::attempt::{Attempt, Outcome};
 use crate::counters::Counters;
 use crate::decide::{Decision, Mode};
 use crate::events::Recorder;
-use crate::feed::Change;
 use crate::model::{Node, Pod};
 use crate::reason::Wait;
 use crate::state::{PodId, State};

@@ -11,7 +11,6 @@ pub mod decide;
 pub mod engine;
 pub mod events;
 pub mod facts;
-pub mod feed;
 pub mod fit;
 pub mod gate;
 pub mod labels;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{NodeSelector, Taint, Toleration};
+use schedpatch_service::feed::Watched;
 use serde::Deserialize;
 
 /// The scheduling gate that gate mode lifts.
@@ -223,5 +224,17 @@ impl Pod {
     /// Whether it waits for this gate.
     pub fn has_gate(&self, name: &str) -> bool {
         self.spec.scheduling_gates.iter().any(|gate| gate.name == name)
+    }
+}
+
+impl Watched for Pod {
+    fn resource_version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+}
+
+impl Watched for Node {
+    fn resource_version(&self) -> &str {
+        &self.metadata.resource_version
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use kube::Client;
+use schedpatch_service::feed::{Change, Query, Watched, follow};
 use schedpatch_service::http::{self, Answer};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{oneshot, watch};
@@ -15,7 +16,6 @@ use crate::decide::{Checks, Mode};
 use crate::engine::{Engine, Input, Readiness};
 use crate::events::Recorder;
 use crate::facts::Facts;
-use crate::feed::{Change, Query, Watched, follow};
 use crate::labels::Labels;
 use crate::lead::Candidate;
 use crate::model::{Node, OPT_IN_LABEL, Pod};
@@ -182,7 +182,7 @@ fn source<T: Watched>(
                 }
             }
         };
-        tokio::join!(follow(api, query, delay, sink), passing);
+        tokio::join!(follow((*api).clone(), query, delay, sink), passing);
     })
 }
 

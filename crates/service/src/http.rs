@@ -12,7 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 /// A client that has not sent its request in this time is disconnected.
@@ -56,9 +56,35 @@ where
     F: Fn(String) -> A + Clone + Send + 'static,
     A: Future<Output = Answer> + Send + 'static,
 {
+    accept(address, MAX_CONNECTIONS, move |stream| {
+        let answer = answer.clone();
+        async move {
+            let service = service_fn(move |request| {
+                let answer = answer.clone();
+                async move { Ok::<_, Infallible>(respond(request, answer).await) }
+            });
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEADER_TIMEOUT)
+                .max_buf_size(MAX_HEADER_BYTES)
+                .keep_alive(false)
+                .serve_connection(TokioIo::new(stream), service);
+            // a client that hangs up early gets nothing, and nobody else is concerned
+            let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
+        }
+    })
+    .await
+}
+
+/// Binds the address at once and has every connection handled until the runtime ends, at most so many at a time.
+pub async fn accept<F, H>(address: SocketAddr, at_a_time: usize, handle: F) -> std::io::Result<SocketAddr>
+where
+    F: Fn(TcpStream) -> H + Send + 'static,
+    H: Future<Output = ()> + Send + 'static,
+{
     let listener = TcpListener::bind(address).await?;
     let bound = listener.local_addr()?;
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let places = Arc::new(Semaphore::new(at_a_time));
     tokio::spawn(async move {
         loop {
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -67,20 +93,9 @@ where
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
-            let answer = answer.clone();
+            let handled = handle(stream);
             tokio::spawn(async move {
-                let service = service_fn(move |request| {
-                    let answer = answer.clone();
-                    async move { Ok::<_, Infallible>(respond(request, answer).await) }
-                });
-                let connection = http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(HEADER_TIMEOUT)
-                    .max_buf_size(MAX_HEADER_BYTES)
-                    .keep_alive(false)
-                    .serve_connection(TokioIo::new(stream), service);
-                // a client that hangs up early gets nothing, and nobody else is concerned
-                let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
+                handled.await;
                 drop(place);
             });
         }

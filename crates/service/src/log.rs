@@ -4,8 +4,11 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+/// This crate, whose lines are the program's own.
+const SHARED: &str = env!("CARGO_CRATE_NAME");
+
 /// Form of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// For people
     Text,
@@ -13,10 +16,11 @@ pub enum Format {
     Json,
 }
 
-/// Starts the log. Lines of libraries appear only from debug on, and then only warnings.
+/// Starts the log of a program and of what the programs share. Lines of libraries appear only from debug on, and then only
+/// warnings.
 pub fn start(target: &'static str, level: LevelFilter, format: Format) {
     let others = if level >= LevelFilter::DEBUG { LevelFilter::WARN } else { LevelFilter::OFF };
-    let own = Targets::new().with_default(others).with_target(target, level);
+    let own = Targets::new().with_default(others).with_target(target, level).with_target(SHARED, level);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false).with_ansi(false);
     let log = tracing_subscriber::registry().with(own);
     // only a second log in the same process makes this fail, and that is no reason to stop

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use kube::{Client, Config};
+use schedpatch_service::cli::Output;
 use schedpatch_service::client::{self, Access, SERVICE_ACCOUNT_DIR};
+use schedpatch_service::log::Format;
 
 use crate::decide::{Checks, Mode};
 use crate::labels::Labels;
@@ -50,7 +52,7 @@ pub(super) struct Args {
 
     /// Form of the log, on standard error
     #[arg(long, value_name = "FORM", default_value = "text", value_enum, env = "SCHED_LOG_FORMAT")]
-    pub log_format: LogFormat,
+    pub log_format: Format,
 
     /// Path of a kubeconfig; by default the pod's service account, else ~/.kube/config
     #[arg(long, global = true, value_name = "FILE", env = "KUBECONFIG", hide_env_values = true)]
@@ -138,22 +140,6 @@ pub(super) struct WhyArgs {
     /// Its namespace
     #[arg(long, short, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
-    /// For people
-    Table,
-    /// For machines
-    Json,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum LogFormat {
-    /// For people
-    Text,
-    /// One object a line
-    Json,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

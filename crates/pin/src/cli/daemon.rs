@@ -3,11 +3,11 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 
-use schedpatch_service::log::{self, Format, Level};
+use schedpatch_service::log::{self, Level};
 use schedpatch_service::shutdown;
 
 use super::Ran;
-use super::args::{Args, LogFormat};
+use super::args::Args;
 use crate::counters::Counters;
 use crate::lead::Candidate;
 use crate::run::{Daemon, pass};
@@ -18,11 +18,7 @@ pub(super) async fn run(args: &Args) -> Ran {
         3 => Level::DEBUG,
         _ => Level::TRACE,
     };
-    let format = match args.log_format {
-        LogFormat::Text => Format::Text,
-        LogFormat::Json => Format::Json,
-    };
-    log::start("schedpatch_pin", level, format);
+    log::start("schedpatch_pin", level, args.log_format);
     let settings = args.settings()?;
     let counters = Counters::new(settings.labels.name());
     let (client, config) = args.connect().await?;

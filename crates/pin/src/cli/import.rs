@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use kube::core::params::ListParams;
+use schedpatch_service::cli::print;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::Ran;
 use super::args::{Args, ImportArgs};
 use super::list::pins_of;
-use super::output::print;
 use crate::api::Api;
 use crate::decide::Pins;
 use crate::labels::{Labels, PodKey};

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use kube::core::params::ListParams;
+use schedpatch_service::cli::{Output, print, table};
 use serde_json::json;
 
 use super::Ran;
-use super::args::{Args, ListArgs, Output};
-use super::output::{print, table};
+use super::args::{Args, ListArgs};
 use crate::api::Api;
 use crate::decide::Pins;
 use crate::labels::{Labels, PodKey};

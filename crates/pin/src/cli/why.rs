@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use kube::core::params::ListParams;
+use schedpatch_service::cli::print;
 
 use super::Ran;
 use super::args::{Args, WhyArgs};
 use super::list::{agreement, pins_of};
-use super::output::print;
 use crate::api::{Api, ApiError};
 use crate::attempt::Attempt;
 use crate::decide::{Checks, Decision, Mode, decide};

@@ -10,7 +10,6 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 
 use crate::api::{Api, ApiError};
-use crate::model::{Meta, Node, Pod};
 
 /// The API server ends a watch after this time, and we begin the next one where it ended.
 const WATCH_SECONDS: u32 = 290;
@@ -41,20 +40,8 @@ pub enum Change<T> {
 
 /// An object that is watched.
 pub trait Watched: DeserializeOwned + Clone + Send + 'static {
-    /// Its metadata.
-    fn meta(&self) -> &Meta;
-}
-
-impl Watched for Pod {
-    fn meta(&self) -> &Meta {
-        &self.metadata
-    }
-}
-
-impl Watched for Node {
-    fn meta(&self) -> &Meta {
-        &self.metadata
-    }
+    /// Its version, where the next watch begins.
+    fn resource_version(&self) -> &str;
 }
 
 /// Which objects.
@@ -198,11 +185,11 @@ async fn watch<T: Watched>(api: &Api, query: &Query, mut version: String, sink: 
         let (change, reached) = match next {
             Ok(None) => return End::At(version),
             Ok(Some(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
-                let reached = object.meta().resource_version.clone();
+                let reached = object.resource_version().to_owned();
                 (Change::Set(object), reached)
             }
             Ok(Some(WatchEvent::Deleted(object))) => {
-                let reached = object.meta().resource_version.clone();
+                let reached = object.resource_version().to_owned();
                 (Change::Gone(object), reached)
             }
             Ok(Some(WatchEvent::Bookmark(bookmark))) => {

@@ -1,0 +1,133 @@
+//! The last decisions, for people who ask why.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::select::Exemption;
+use crate::snapshot::Index;
+
+/// So many are kept.
+const KEPT: usize = 64;
+/// So many nodes are named for each.
+const NAMED: usize = 5;
+
+/// What was asked, and what was answered.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// When, as people read it
+    pub time: String,
+    /// `filter` or `prioritize`
+    pub verb: &'static str,
+    /// Namespace and name
+    pub pod: String,
+    /// The pod's UID
+    pub uid: String,
+    /// How many nodes were asked for
+    pub asked: usize,
+    /// What was answered
+    pub outcome: Outcome,
+}
+
+/// What was answered.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// No policy counts for the pod
+    Exempt(Exemption),
+    /// Points
+    Scored {
+        /// Names of the nodes
+        index: Arc<Index>,
+        /// Nodes that were asked for
+        positions: Vec<u32>,
+        /// Their points
+        points: Vec<u8>,
+    },
+    /// Refusals: how many, and some of them with their reason
+    Filtered(usize, Vec<(String, String)>),
+}
+
+/// The last decisions, oldest first.
+#[derive(Debug, Default)]
+pub struct Decisions(VecDeque<Decision>);
+
+impl Decisions {
+    /// Remembers one.
+    pub fn push(&mut self, decision: Decision) {
+        if self.0.len() == KEPT {
+            self.0.pop_front();
+        }
+        self.0.push_back(decision);
+    }
+
+    /// The last decision of this verb about a pod.
+    pub fn last(&self, verb: &str, pod: &str) -> Option<&Decision> {
+        self.0.iter().rev().find(|decision| decision.verb == verb && decision.pod == pod)
+    }
+
+    /// All of them, newest first.
+    pub fn json(&self) -> Value {
+        self.0.iter().rev().map(Decision::json).collect()
+    }
+}
+
+impl Decision {
+    /// The points that a node got, if it was asked for.
+    pub fn points_of(&self, node: &str) -> Option<u8> {
+        let Outcome::Scored { index, positions, points } = &self.outcome else { return None };
+        let position = index.position(node);
+        let at = positions.iter().position(|own| *own == position && index.name(position).is_some())?;
+        points.get(at).copied()
+    }
+
+    /// The most points that a node got.
+    pub fn most_points(&self) -> Option<u8> {
+        let Outcome::Scored { points, .. } = &self.outcome else { return None };
+        points.iter().copied().max()
+    }
+
+    fn json(&self) -> Value {
+        let outcome = match &self.outcome {
+            Outcome::Exempt(why) => json!({ "exempt": why.name() }),
+            Outcome::Scored { index, positions, points } => {
+                let mut order: Vec<usize> = (0..positions.len()).collect();
+                order.sort_by_key(|at| std::cmp::Reverse(points[*at]));
+                let name = |at: usize| index.name(positions[at]).map_or("(no metric knows it)", |name| name);
+                let best = order.iter().take(NAMED).map(|at| json!({ "node": name(*at), "points": points[*at] }));
+                let unknown = positions.iter().filter(|position| index.name(**position).is_none()).count();
+                json!({ "best": best.collect::<Vec<_>>(), "nodesWithoutMetrics": unknown })
+            }
+            Outcome::Filtered(refused, some) => {
+                let some = some.iter().take(NAMED).map(|(node, why)| json!({ "node": node, "reason": why }));
+                json!({ "refused": refused, "some": some.collect::<Vec<_>>() })
+            }
+        };
+        json!({ "time": self.time, "verb": self.verb, "pod": self.pod, "uid": self.uid, "nodes": self.asked, "answer": outcome })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_decisions_are_kept_and_the_newest_comes_first() {
+        let mut decisions = Decisions::default();
+        for number in 0..KEPT + 3 {
+            decisions.push(Decision {
+                time: String::new(),
+                verb: "filter",
+                pod: format!("n/p{number}"),
+                uid: String::new(),
+                asked: 1,
+                outcome: Outcome::Exempt(Exemption::Own),
+            });
+        }
+        let all = decisions.json();
+        assert_eq!(all.as_array().map(Vec::len), Some(KEPT));
+        assert_eq!(all[0]["pod"], format!("n/p{}", KEPT + 2));
+        assert_eq!(all[0]["answer"]["exempt"], "own");
+        assert!(decisions.last("filter", "n/p0").is_none() && decisions.last("filter", "n/p9").is_some());
+    }
+}

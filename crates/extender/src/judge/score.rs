@@ -1,0 +1,122 @@
+//! Points from 0 to 10.
+//!
+//! 1. Each policy gives each node a score from 0 (worst) to 1 (best), on its range. A missing value gets the mean of the
+//!    others: it neither helps nor hurts. A policy that knows none of the nodes does not count.
+//! 2. The weighted mean of the policies is the node's total. Pods that were just bound there are subtracted from it.
+//! 3. Totals are stretched over 0 to 10 around their middle. A difference below `minimumSpread` is not blown up to all ten
+//!    points, since it may be noise.
+
+use crate::config::{Prefer, Range};
+use crate::snapshot::Column;
+
+/// What came out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scores {
+    /// By node: 0 to 10
+    pub points: Vec<u8>,
+    /// By node: weighted mean from 0 to 1, less what recently bound pods cost
+    pub totals: Vec<f64>,
+    /// By column: how many nodes have no value
+    pub missing: Vec<usize>,
+}
+
+/// Scores the nodes at these positions. `penalties` are in the same order.
+pub fn score(columns: &[Column<'_>], asked: &[u32], penalties: Option<&[f64]>, minimum_spread: f64) -> Scores {
+    let mut totals = vec![0.0; asked.len()];
+    let mut units = vec![0.0; asked.len()];
+    let mut missing = Vec::with_capacity(columns.len());
+    let mut weights = 0.0;
+    for column in columns {
+        let known = unit_scores(column, asked, &mut units);
+        missing.push(asked.len() - known);
+        let weight = column.policy.weight;
+        if known == 0 || weight <= 0.0 {
+            continue;
+        }
+        weights += weight;
+        for (total, unit) in totals.iter_mut().zip(&units) {
+            *total += weight * unit;
+        }
+    }
+    if weights > 0.0 {
+        for total in &mut totals {
+            *total /= weights;
+        }
+    } else {
+        totals.fill(0.5);
+    }
+    // where nothing is known, nothing is said
+    if let Some(penalties) = penalties.filter(|_| weights > 0.0) {
+        for (total, penalty) in totals.iter_mut().zip(penalties) {
+            *total -= penalty;
+        }
+    }
+    Scores { points: stretch(&totals, minimum_spread), totals, missing }
+}
+
+/// Fills in a policy's score of each node, and returns how many have a value.
+pub fn unit_scores(column: &Column<'_>, asked: &[u32], units: &mut [f64]) -> usize {
+    let (mut least, mut most, mut known) = (f64::INFINITY, f64::NEG_INFINITY, 0_usize);
+    for (unit, position) in units.iter_mut().zip(asked) {
+        let value = column.value(*position);
+        *unit = value;
+        // a comparison with NaN is false, so that missing values change nothing
+        if value < least {
+            least = value;
+        }
+        if value > most {
+            most = value;
+        }
+        known += usize::from(!value.is_nan());
+    }
+    if known == 0 {
+        units.fill(0.5);
+        return 0;
+    }
+    let (from, to) = match column.policy.range {
+        Range::MinMax => (least, most),
+        Range::Fixed { from, to } => (from, to),
+    };
+    let (worst, best) = match column.policy.prefer {
+        Prefer::Lower => (to, from),
+        Prefer::Higher => (from, to),
+    };
+    if from >= to {
+        // all nodes have the same value
+        units.fill(0.5);
+        return known;
+    }
+    // halved, since the distance of two numbers may be greater than any number
+    let width = best / 2.0 - worst / 2.0;
+    let mut sum = 0.0;
+    for unit in units.iter_mut() {
+        let score = ((*unit / 2.0 - worst / 2.0) / width).clamp(0.0, 1.0);
+        *unit = score;
+        if !score.is_nan() {
+            sum += score;
+        }
+    }
+    if known < asked.len() {
+        let mean = sum / count(known);
+        units.iter_mut().filter(|unit| unit.is_nan()).for_each(|unit| *unit = mean);
+    }
+    known
+}
+
+fn stretch(totals: &[f64], minimum_spread: f64) -> Vec<u8> {
+    let least = totals.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = totals.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let middle = f64::midpoint(least, most);
+    let factor = 10.0 / (most - least).max(minimum_spread);
+    totals.iter().map(|total| point(5.0 + (total - middle) * factor)).collect()
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is from 0 to 10 after the clamp")]
+fn point(exact: f64) -> u8 {
+    exact.round().clamp(0.0, 10.0) as u8
+}
+
+#[expect(clippy::cast_precision_loss, reason = "numbers of nodes stay far below 2^52")]
+fn count(number: usize) -> f64 {
+    number as f64
+}

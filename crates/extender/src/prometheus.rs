@@ -1,0 +1,196 @@
+//! The way to Prometheus: one connection for a round of queries, bounded in time and size.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, LOCATION, USER_AGENT};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+use crate::config::Prometheus;
+use crate::tls::{self, TlsError};
+use crate::url::{Url, form_encode};
+
+/// An answer may have this many bytes: more than 100,000 series have.
+const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+
+/// Why a query has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QueryError {
+    /// The URL is wrong
+    #[error("prometheus.url: {0}")]
+    Url(String),
+    /// Nobody takes the connection
+    #[error("cannot connect to {0}: {1}; see prometheus.url, and dnsPolicy if it is a Service name")]
+    Connect(String, String),
+    /// A file with credentials cannot be read
+    #[error("cannot read {0}: {1}")]
+    Credentials(String, String),
+    /// A certificate or key cannot be used
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The connection broke
+    #[error("the connection to Prometheus broke: {0}")]
+    Broken(String),
+    /// No answer in time
+    #[error("no answer from Prometheus in {0:?}; see prometheus.timeout")]
+    Late(Duration),
+    /// Credentials are missing or wrong
+    #[error("Prometheus answers {0}: see bearerTokenFile, basicAuthFile and clientCertificateFile")]
+    Forbidden(StatusCode),
+    /// Prometheus is elsewhere
+    #[error("Prometheus answers {0} and points to {1:?}: set prometheus.url to that place, it is not followed")]
+    Moved(StatusCode, String),
+    /// Something else
+    #[error("Prometheus answers {0}: {1}")]
+    Status(StatusCode, String),
+    /// Too much
+    #[error("the answer has more than {MAX_ANSWER_BYTES} bytes; aggregate the query, for example with: sum by (node)")]
+    TooLong,
+}
+
+/// Asks Prometheus.
+pub struct Client {
+    url: Url,
+    timeout: Duration,
+    tls: Option<Arc<ClientConfig>>,
+    authorization: Option<HeaderValue>,
+    sender: Option<SendRequest<Full<Bytes>>>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Client").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Reads credentials and certificates, which may have been renewed since the last round.
+    pub fn new(settings: &Prometheus) -> Result<Self, QueryError> {
+        let url = Url::parse(&settings.url).map_err(QueryError::Url)?;
+        let own = settings.client_certificate_file.as_deref().zip(settings.client_key_file.as_deref());
+        let tls = settings.ca_file.as_deref().map(|ca| tls::client(ca, own)).transpose()?;
+        Ok(Self { url, timeout: settings.timeout, tls, authorization: authorization(settings)?, sender: None })
+    }
+
+    /// Runs one query and returns the answer's body: JSON, also if Prometheus refuses the query.
+    pub async fn query(&mut self, promql: &str) -> Result<Bytes, QueryError> {
+        let answered = tokio::time::timeout(self.timeout, self.ask(promql)).await;
+        if !matches!(answered, Ok(Ok(_))) {
+            // what is left of this answer must not be taken for the next one
+            self.sender = None;
+        }
+        answered.unwrap_or(Err(QueryError::Late(self.timeout)))
+    }
+
+    async fn ask(&mut self, promql: &str) -> Result<Bytes, QueryError> {
+        let mut kept = self.sender.take();
+        let is_open = match &mut kept {
+            Some(sender) => sender.ready().await.is_ok(),
+            None => false,
+        };
+        let mut sender = match kept.filter(|_| is_open) {
+            Some(sender) => sender,
+            None => self.connect().await?,
+        };
+        let seconds = self.timeout.as_secs_f64();
+        let body = format!("query={}&timeout={seconds}s", form_encode(promql));
+        let mut request = Request::post(format!("{}/api/v1/query", self.url.path))
+            .header(HOST, self.url.authority())
+            .header(USER_AGENT, concat!("schedpatch-extender/", env!("CARGO_PKG_VERSION")))
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let request = request.body(Full::new(body.into())).map_err(|error| QueryError::Url(error.to_string()))?;
+        let broken = |error: hyper::Error| QueryError::Broken(root(&error));
+        let response = sender.send_request(request).await.map_err(broken)?;
+        let status = response.status();
+        let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let body = whole(response).await?;
+        self.sender = Some(sender);
+        match status.as_u16() {
+            // Prometheus explains a refused query in the body
+            200 | 400 | 422 if body.first() == Some(&b'{') => Ok(body),
+            401 | 403 => Err(QueryError::Forbidden(status)),
+            300..=399 => Err(QueryError::Moved(status, location.unwrap_or_default())),
+            _ => {
+                let text = String::from_utf8_lossy(&body[..body.len().min(200)]).replace(['\n', '\r'], " ");
+                Err(QueryError::Status(status, text))
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, QueryError> {
+        let authority = self.url.authority();
+        let wrong = |error: std::io::Error| QueryError::Connect(authority.clone(), error.to_string());
+        let stream = TcpStream::connect((self.url.host.as_str(), self.url.port)).await.map_err(wrong)?;
+        let _ = stream.set_nodelay(true);
+        match self.tls.as_ref().filter(|_| self.url.is_https) {
+            None => open(stream).await,
+            Some(config) => {
+                let name = ServerName::try_from(self.url.host.clone());
+                let name = name.map_err(|error| QueryError::Url(error.to_string()))?;
+                let connector = tokio_rustls::TlsConnector::from(Arc::clone(config));
+                open(connector.connect(name, stream).await.map_err(wrong)?).await
+            }
+        }
+    }
+}
+
+async fn open(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+) -> Result<SendRequest<Full<Bytes>>, QueryError> {
+    let opened = handshake(TokioIo::new(stream)).await;
+    let (sender, connection) = opened.map_err(|error| QueryError::Broken(root(&error)))?;
+    // ends with the connection; requests on it report what went wrong
+    tokio::spawn(async move { drop(connection.await) });
+    Ok(sender)
+}
+
+async fn whole(response: Response<Incoming>) -> Result<Bytes, QueryError> {
+    let mut body = response.into_body();
+    let expected = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
+    let mut bytes = Vec::with_capacity(expected.min(MAX_ANSWER_BYTES));
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| QueryError::Broken(root(&error)))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > MAX_ANSWER_BYTES {
+            return Err(QueryError::TooLong);
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes.into())
+}
+
+fn authorization(settings: &Prometheus) -> Result<Option<HeaderValue>, QueryError> {
+    let (file, scheme) = match (&settings.bearer_token_file, &settings.basic_auth_file) {
+        (Some(file), _) => (file, "Bearer"),
+        (None, Some(file)) => (file, "Basic"),
+        (None, None) => return Ok(None),
+    };
+    let wrong = |why: String| QueryError::Credentials(file.display().to_string(), why);
+    let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    let text = text.trim();
+    let value = match scheme {
+        "Bearer" => format!("Bearer {text}"),
+        _ if text.contains(':') => format!("Basic {}", BASE64.encode(text)),
+        _ => return Err(wrong("it must hold user:password in one line".to_owned())),
+    };
+    let mut value = HeaderValue::from_str(&value).map_err(|_| wrong("it holds more than one line".to_owned()))?;
+    value.set_sensitive(true);
+    Ok(Some(value))
+}
+
+fn root(error: &(dyn std::error::Error + 'static)) -> String {
+    schedpatch_service::client::root_cause(error)
+}

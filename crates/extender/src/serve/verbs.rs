@@ -1,0 +1,134 @@
+//! `/filter` and `/prioritize`: the scheduler's questions.
+
+use std::collections::BTreeMap;
+
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response};
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::{Chunks, Server, json_pieces, text};
+use crate::decisions::{Decision, Outcome};
+use crate::judge::{positions, refuse, score};
+use crate::metrics as m;
+use crate::pods::Waiting;
+use crate::select::{Choice, Selection, select};
+use crate::snapshot::Snapshot;
+use crate::wire::{self, Asked, Piece, Pod};
+
+/// Refusals whose reasons are remembered for people.
+const SOME: usize = 5;
+
+impl Server {
+    /// Answers a question of the scheduler. Lack of data is never an error: only a request that cannot be read is.
+    pub(super) async fn verb(&self, verb: &'static str, request: Request<Incoming>) -> Response<Chunks> {
+        let (body, room) = match self.body(request).await {
+            Ok(read) => read,
+            Err(answer) => {
+                self.state.metrics.add(m::REQUESTS, &format!("{verb} unreadable"), 1);
+                return answer;
+            }
+        };
+        let began = Instant::now();
+        let (pod, asked) = match wire::read(&body) {
+            Ok(read) => read,
+            Err(error) => {
+                self.state.metrics.answered(verb, "unreadable", began.elapsed());
+                tracing::warn!(verb, %error, "a request cannot be read; is this the scheduler?");
+                return text(400, format!("{error}\n"));
+            }
+        };
+        let snapshot = self.state.snapshot();
+        let (pieces, outcome) = match select(&snapshot.config, self.state.own_namespace.as_deref(), &pod) {
+            Selection::Exempt(why) => {
+                self.state.metrics.add(m::EXEMPT, why.name(), 1);
+                // nodes that are not listed get no points
+                let pieces =
+                    if verb == "filter" { wire::pass_answer(&body, &asked) } else { vec![Piece::New(b"[]".to_vec())] };
+                (pieces, Outcome::Exempt(why))
+            }
+            Selection::Chosen(choice) => {
+                self.state.metrics.add(m::UNKNOWN_POLICY, "", choice.unknown.len());
+                if verb == "filter" {
+                    self.filter(&snapshot, &pod, choice, (&body, &asked), began)
+                } else {
+                    self.prioritize(&snapshot, &choice, &asked, began)
+                }
+            }
+        };
+        let meta = &pod.metadata;
+        self.state.decisions().push(Decision {
+            time: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
+            verb,
+            pod: format!("{}/{}", meta.namespace, meta.name),
+            uid: meta.uid.to_string(),
+            asked: asked.names().len(),
+            outcome,
+        });
+        self.state.metrics.answered(verb, "ok", began.elapsed());
+        let pieces = pieces.into_iter().map(|piece| match piece {
+            Piece::New(bytes) => Bytes::from(bytes),
+            Piece::Old(range) => body.slice(range),
+        });
+        json_pieces(pieces.collect(), room)
+    }
+
+    fn prioritize(
+        &self,
+        snapshot: &Snapshot,
+        choice: &Choice,
+        asked: &Asked<'_>,
+        now: Instant,
+    ) -> (Vec<Piece>, Outcome) {
+        let columns = snapshot.columns(choice, now);
+        let positions = positions(&snapshot.index, asked.names());
+        let names = asked.names();
+        let penalties =
+            self.state.tracker().penalties(&snapshot.config.herd, &snapshot.index, &positions, |at| &names[at], now);
+        let scores = score(&columns, &positions, penalties.as_deref(), snapshot.config.minimum_spread);
+        for (column, missing) in columns.iter().zip(&scores.missing) {
+            self.state.metrics.add(m::NEUTRAL, &column.policy.name, *missing);
+        }
+        let bytes = wire::scores_answer(asked.names(), &scores.points);
+        (vec![Piece::New(bytes)], Outcome::Scored { index: snapshot.index.clone(), positions, points: scores.points })
+    }
+
+    fn filter(
+        &self,
+        snapshot: &Snapshot,
+        pod: &Pod<'_>,
+        choice: Choice,
+        (body, asked): (&[u8], &Asked<'_>),
+        now: Instant,
+    ) -> (Vec<Piece>, Outcome) {
+        if !snapshot.config.refuses() {
+            return (wire::pass_answer(body, asked), Outcome::Filtered(0, Vec::new()));
+        }
+        let columns = snapshot.columns(&choice, now);
+        let positions = positions(&snapshot.index, asked.names());
+        let refusals = refuse(&columns, &positions);
+        for number in &refusals.waived {
+            self.state.metrics.add(m::WAIVED, &columns[*number].policy.name, 1);
+        }
+        let refused = (0..positions.len()).filter(|at| !refusals.passes(*at));
+        let thresholds: BTreeMap<usize, String> =
+            refused.filter_map(|at| Some((at, refusals.threshold(&columns, &positions, at)?))).collect();
+        for (number, column) in columns.iter().enumerate() {
+            let count = refusals.by.iter().filter(|by| usize::from(**by) == number).count();
+            self.state.metrics.add(m::REFUSED, &column.policy.name, count);
+        }
+        let pieces = wire::filter_answer(body, asked, |at| refusals.passes(at), &thresholds);
+        let names = asked.names();
+        let in_words = |at: &usize| Some((names[*at].to_string(), refusals.reason(&columns, &positions, *at)?));
+        let some = thresholds.keys().take(SOME).filter_map(in_words).collect();
+        if refusals.count > 0 && snapshot.config.recovery.enabled {
+            let meta = &pod.metadata;
+            self.state.tracker().refused(&meta.uid, || Waiting {
+                namespace: meta.namespace.to_string(),
+                name: meta.name.to_string(),
+                choice,
+            });
+        }
+        (pieces, Outcome::Filtered(refusals.count, some))
+    }
+}

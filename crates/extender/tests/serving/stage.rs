@@ -1,0 +1,214 @@
+//! A Prometheus of our own, a file, and an extender between them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use schedpatch_extender::run::{Running, Settings, start};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// How Prometheus answers.
+#[derive(Clone, Debug)]
+pub enum Behaviour {
+    /// With this body and status
+    Says(u16, String),
+    /// Not at all
+    Hangs,
+    /// With half an answer
+    Breaks,
+}
+
+/// A Prometheus that does as it is told, whatever the query.
+#[derive(Clone, Debug)]
+pub struct Prometheus {
+    pub address: SocketAddr,
+    behaviour: Arc<Mutex<Behaviour>>,
+    pub requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Prometheus {
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let own = Self { address, behaviour: Arc::new(Mutex::new(Behaviour::Hangs)), requests: Arc::default() };
+        let server = own.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(server.clone().connection(stream));
+            }
+        });
+        own
+    }
+
+    async fn connection(self, stream: TcpStream) -> Option<()> {
+        let mut stream = BufReader::new(stream);
+        loop {
+            let (mut head, mut length) = (String::new(), 0);
+            loop {
+                let mut line = String::new();
+                if stream.read_line(&mut line).await.ok()? == 0 {
+                    return None;
+                }
+                if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().ok()?;
+                }
+                if line.trim().is_empty() {
+                    break;
+                }
+                head.push_str(&line);
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).await.ok()?;
+            self.requests.lock().expect("unpoisoned").push(head + &String::from_utf8_lossy(&body));
+            let behaviour = self.behaviour.lock().expect("unpoisoned").clone();
+            let (status, text, sent) = match behaviour {
+                Behaviour::Hangs => std::future::pending().await,
+                Behaviour::Breaks => (200, "{\"status\":\"success\",\"data\":{\"resul".to_owned(), 1000),
+                Behaviour::Says(status, text) => (status, text.clone(), text.len()),
+            };
+            let head = format!("HTTP/1.1 {status} x\r\nlocation: /elsewhere\r\ncontent-length: {sent}\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.ok()?;
+            stream.write_all(text.as_bytes()).await.ok()?;
+            if sent != text.len() {
+                return None;
+            }
+        }
+    }
+
+    pub fn set(&self, behaviour: Behaviour) {
+        *self.behaviour.lock().expect("unpoisoned") = behaviour;
+    }
+
+    /// Answers with these values by node.
+    pub fn values(&self, values: &[(&str, &str)]) {
+        let series =
+            values.iter().map(|(node, value)| format!(r#"{{"metric":{{"node":"{node}"}},"value":[1,"{value}"]}}"#));
+        self.set(Behaviour::Says(200, vector(&series.collect::<Vec<_>>().join(","))));
+    }
+}
+
+pub fn vector(series: &str) -> String {
+    format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{series}]}}}}"#)
+}
+
+/// An extender on the loopback.
+#[derive(Debug)]
+pub struct Stage {
+    pub address: SocketAddr,
+    pub prometheus: Prometheus,
+    pub file: PathBuf,
+    _running: Running,
+}
+
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+/// A directory that no other test has.
+pub fn scratch() -> PathBuf {
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let dir = std::env::temp_dir().join(format!("schedpatch-extender-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("made");
+    dir
+}
+
+/// A configuration that asks this Prometheus ten times a second.
+pub fn config(url: &str, policy: &str) -> String {
+    format!(
+        "prometheus: {{url: '{url}', interval: 100ms, timeout: 300ms}}\npolicies:\n- {{name: cpu, query: up, prefer: lower, range: {{from: 0, to: 1}}, {policy}}}\n"
+    )
+}
+
+impl Stage {
+    pub async fn new(policy: &str) -> Self {
+        let prometheus = Prometheus::start().await;
+        prometheus.values(&[("a", "0.1"), ("b", "0.9"), ("c", "0.5")]);
+        let url = format!("http://{}", prometheus.address);
+        Self::with(prometheus, &config(&url, policy), None).await
+    }
+
+    pub async fn with(prometheus: Prometheus, text: &str, tls: Option<(PathBuf, PathBuf)>) -> Self {
+        let file = scratch().join("extender.yaml");
+        std::fs::write(&file, text).expect("written");
+        let settings = Settings {
+            config: file.clone(),
+            listen: ([127, 0, 0, 1], 0).into(),
+            probes: None,
+            tls,
+            own_namespace: Some("schedpatch".to_owned()),
+            weight: 5,
+        };
+        let (address, running) = start(settings, None).await.expect("it starts");
+        Self { address, prometheus, file, _running: running }
+    }
+
+    /// POSTs a body and returns status and answer.
+    pub async fn post(&self, path: &str, body: &[u8]) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.address).await.expect("it listens");
+        request(&mut stream, "POST", path, body).await
+    }
+
+    pub async fn get(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.address).await.expect("it listens");
+        request(&mut stream, "GET", path, b"").await
+    }
+
+    /// Points by node.
+    pub async fn points(&self, nodes: &[&str]) -> Vec<u64> {
+        let body =
+            serde_json::json!({"Pod": {"metadata": {"name": "p", "namespace": "n"}}, "NodeNames": nodes}).to_string();
+        let (status, answer) = self.post("/prioritize", body.as_bytes()).await;
+        assert_eq!(status, 200, "{answer}");
+        let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+        let list = answer.as_array().expect("a list");
+        list.iter().map(|one| one["Score"].as_u64().expect("a number")).collect()
+    }
+
+    /// Waits until the points are these.
+    pub async fn expect_points(&self, nodes: &[&str], expected: &[u64]) {
+        let mut last = Vec::new();
+        for _ in 0..100 {
+            last = self.points(nodes).await;
+            if last == expected {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("points of {nodes:?} are {last:?}, not {expected:?}");
+    }
+}
+
+/// One request on a connection that stays open.
+pub async fn request(
+    stream: &mut (impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin),
+    method: &str,
+    path: &str,
+    body: &[u8],
+) -> (u16, String) {
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    stream.write_all(body).await.expect("sent");
+    let mut bytes = Vec::new();
+    let end = loop {
+        let mut chunk = vec![0; 65536];
+        let read = stream.read(&mut chunk).await.expect("answered");
+        assert!(read > 0, "closed: {}", String::from_utf8_lossy(&bytes));
+        bytes.extend_from_slice(&chunk[..read]);
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            break end + 4;
+        }
+    };
+    let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
+    let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next());
+    let length: usize = length.and_then(|text| text.parse().ok()).expect("a length");
+    let mut rest = bytes.split_off(end);
+    let read = rest.len();
+    rest.resize(length, 0);
+    stream.read_exact(&mut rest[read..]).await.expect("the whole answer");
+    let status = head.split(' ').nth(1).and_then(|text| text.parse().ok()).expect("a status");
+    (status, String::from_utf8(rest).expect("text"))
+}

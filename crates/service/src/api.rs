@@ -1,0 +1,166 @@
+//! Requests to the API server: each answers in time or counts as unanswered.
+
+use std::time::Duration;
+
+use kube::Client;
+use kube::core::Request;
+use kube::core::params::{ListParams, Patch, PatchParams, PostParams};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::client::root_cause;
+
+/// So long an answer may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Lists come in pages of this size, so that no answer grows without bound.
+const PAGE: u32 = 500;
+
+/// Why a request did not do what it should.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApiError {
+    /// The API server says no
+    #[error("{message} (code {code})")]
+    Refused {
+        /// HTTP status
+        code: u16,
+        /// The reason, in one word
+        reason: String,
+        /// In its own words
+        message: String,
+    },
+    /// No answer: nobody knows whether the request was done
+    #[error("no answer from the API server: {0}")]
+    Silent(String),
+}
+
+impl ApiError {
+    /// The HTTP status, 0 if there was no answer.
+    pub fn code(&self) -> u16 {
+        match self {
+            Self::Refused { code, .. } => *code,
+            Self::Silent(_) => 0,
+        }
+    }
+}
+
+impl From<kube::Error> for ApiError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::Refused {
+                code: status.code,
+                reason: status.reason.clone(),
+                message: status.message.replace('\n', " "),
+            },
+            other => Self::Silent(root_cause(&other)),
+        }
+    }
+}
+
+/// A page of a list.
+#[derive(Debug, Deserialize)]
+struct Page<T> {
+    #[serde(default)]
+    metadata: PageMeta,
+    #[serde(default = "Vec::new")]
+    items: Vec<T>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PageMeta {
+    resource_version: String,
+    r#continue: String,
+}
+
+/// The API server.
+#[derive(Clone)]
+pub struct Api {
+    client: Client,
+}
+
+impl std::fmt::Debug for Api {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Api")
+    }
+}
+
+impl Api {
+    /// Asks through this client.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// The client itself.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// All objects at a path, and the version of the list.
+    pub async fn list<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        params: &ListParams,
+    ) -> Result<(Vec<T>, String), ApiError> {
+        let mut params = params.clone().limit(PAGE);
+        let mut all = Vec::new();
+        loop {
+            let request = Request::new(path).list(&params).map_err(unsendable)?;
+            let page: Page<T> = answered(self.client.request(request)).await?;
+            all.extend(page.items);
+            if page.metadata.r#continue.is_empty() {
+                return Ok((all, page.metadata.resource_version));
+            }
+            params = params.continue_token(&page.metadata.r#continue);
+        }
+    }
+
+    /// One object.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str, name: &str) -> Result<T, ApiError> {
+        let request = Request::new(path).get(name, &kube::core::params::GetParams::default()).map_err(unsendable)?;
+        answered(self.client.request(request)).await
+    }
+
+    /// Changes an object by a patch of this content type.
+    pub async fn patch(&self, list: &str, name: &str, patch: &Value, kind: &'static str) -> Result<(), ApiError> {
+        let params = PatchParams::default();
+        let mut request = Request::new(list).patch(name, &params, &Patch::Merge(patch)).map_err(unsendable)?;
+        let kind = http::HeaderValue::from_static(kind);
+        request.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+        answered(self.client.request::<Value>(request)).await.map(drop)
+    }
+
+    /// Creates an object.
+    pub async fn create(&self, path: &str, object: &Value) -> Result<(), ApiError> {
+        let body = object.to_string().into_bytes();
+        let request = Request::new(path).create(&PostParams::default(), body).map_err(unsendable)?;
+        answered(self.client.request::<Value>(request)).await.map(drop)
+    }
+
+    /// Creates a subresource of an object.
+    pub async fn create_subresource(
+        &self,
+        list: &str,
+        name: &str,
+        subresource: &str,
+        object: &Value,
+    ) -> Result<(), ApiError> {
+        let body = object.to_string().into_bytes();
+        let request = Request::new(list)
+            .create_subresource(subresource, name, &PostParams::default(), body)
+            .map_err(unsendable)?;
+        answered(self.client.request::<Value>(request)).await.map(drop)
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
+fn unsendable(error: kube::core::request::Error) -> ApiError {
+    ApiError::Silent(error.to_string())
+}
+
+async fn answered<T>(asked: impl Future<Output = Result<T, kube::Error>>) -> Result<T, ApiError> {
+    match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
+        Ok(answer) => answer.map_err(ApiError::from),
+        Err(_) => Err(ApiError::Silent(format!("none in {} s", ANSWER_TIMEOUT.as_secs()))),
+    }
+}

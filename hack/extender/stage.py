@@ -1,0 +1,83 @@
+"""What checks and benchmarks of schedpatch-extender share: a Prometheus that is only pretended, programs, files."""
+
+import contextlib
+import http.client
+import http.server
+import json
+import pathlib
+import subprocess
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+TESTBED = ROOT / "hack/testbed/testbed"
+
+
+def vector(values):
+    series = [{"metric": {"node": node}, "value": [time.time(), str(value)]} for node, value in values.items()]
+    return json.dumps({"status": "success", "data": {"resultType": "vector", "result": series}}).encode()
+
+
+@contextlib.contextmanager
+def pretended_prometheus(body):
+    """Answers every query with the same body; gives its URL."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+
+
+def get(port, path):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
+
+
+def post(port, path, body):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
+    return json.loads(connection.getresponse().read())
+
+
+@contextlib.contextmanager
+def program(words, port, ready="/readyz", seconds=30, **more):
+    """Runs a program until the end of the block; it begins when the program is ready."""
+    process = subprocess.Popen(list(map(str, words)), **more)
+    try:
+        end = time.monotonic() + seconds
+        while True:
+            if process.poll() is not None or time.monotonic() > end:
+                raise SystemExit(f"{words[0]} is not ready on port {port}: exit code {process.poll()}")
+            with contextlib.suppress(OSError):
+                if get(port, ready)[0] == 200:
+                    break
+            time.sleep(0.05)
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def go_programs(out):
+    """Builds the Go extender and the load generator."""
+    go = subprocess.run([ROOT / "hack/tool", "go"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    out.mkdir(parents=True, exist_ok=True)
+    subprocess.run([go, "build", "-trimpath", "-o", f"{out}/", "./..."], cwd=ROOT / "hack/go-extender", check=True)
+    return out / "go-extender", out / "load"
