@@ -75,6 +75,18 @@ pin-walk steps="100000" seed="18":
     SCHEDPATCH_PIN_WALK_STEPS={{ steps }} SCHEDPATCH_PIN_WALK_SEED={{ seed }} \
         cargo test --locked --package schedpatch-pin --test walk walk -- --nocapture
 
+# schedpatch-extender on a real cluster: a real scheduler, a real Prometheus, fake nodes (4 minutes; --quick: 2; needs root)
+e2e-extender *args:
+    hack/extender-e2e {{ args }}
+
+# schedpatch-extender from its chart and images on a real cluster: wired, changed, removed (needs root)
+e2e-extender-chart *args:
+    hack/extender-chart {{ args }}
+
+# schedpatch-extender against its goals, beside an extender in Go
+extender-bench *args:
+    hack/extender-bench {{ args }}
+
 # the test bed checks itself: each component killed and broken, nothing left behind (6 minutes; needs root)
 testbed *words:
     hack/testbed/selftest {{ words }}

@@ -11,7 +11,9 @@ use crate::revision::{Digest, REVISION_DIGITS};
 use crate::timestamp::Timestamp;
 
 /// Raised when a field changes its meaning or goes.
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
+/// The format without restarts.
+const FIRST_VERSION: u32 = 1;
 
 /// So many of the last revisions stay on the host, whatever became of them.
 const KEPT_REVISIONS: usize = 3;
@@ -67,6 +69,9 @@ pub struct Journal {
     /// A commit that was begun and not noted as done
     #[serde(default)]
     pub in_flight: Option<InFlight>,
+    /// The restart that the last commit needs; none if the target needs no restart
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<Restart>,
     /// Revisions that failed here
     #[serde(default)]
     pub bad: BTreeMap<String, Bad>,
@@ -111,6 +116,33 @@ pub struct InFlight {
     pub original: Option<Digest>,
     /// When it was begun
     pub since: Timestamp,
+    /// If a restart must follow: what ran before; empty if nothing did
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<String>,
+}
+
+/// A restart that a commit needs, once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Restart {
+    /// The text that it makes effective
+    pub text: Digest,
+    /// How far it is
+    pub state: RestartState,
+    /// What ran before it (nothing: empty): once something else runs, it has happened
+    pub before: String,
+}
+
+/// How far a restart is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RestartState {
+    /// It must be asked for
+    Due,
+    /// It was asked for
+    Issued,
+    /// It has happened
+    Done,
 }
 
 /// Why a revision is not tried again.
@@ -172,6 +204,7 @@ impl Default for Journal {
             current: None,
             last_good: None,
             in_flight: None,
+            restart: None,
             bad: BTreeMap::new(),
             hold: None,
             recent: Vec::new(),
@@ -188,12 +221,13 @@ impl Journal {
         }
         let text = |error: serde_json::Error| error.to_string();
         let Versioned { version } = serde_json::from_slice(bytes).map_err(text)?;
-        if version != FORMAT_VERSION {
+        if !(FIRST_VERSION..=FORMAT_VERSION).contains(&version) {
             return Err(format!(
                 "it has format {version}, and this schedpatch knows only {FORMAT_VERSION}: use a newer one"
             ));
         }
-        serde_json::from_slice(bytes).map_err(text)
+        let journal: Self = serde_json::from_slice(bytes).map_err(text)?;
+        Ok(Self { version: FORMAT_VERSION, ..journal })
     }
 
     /// What can be saved of a journal that cannot be read as a whole: what must not be forgotten.
@@ -204,13 +238,16 @@ impl Journal {
             generation: part("generation").as_u64().unwrap_or_default(),
             bad: serde_json::from_value(part("bad")).unwrap_or_default(),
             hold: serde_json::from_value(part("hold")).unwrap_or_default(),
+            restart: serde_json::from_value(part("restart")).unwrap_or_default(),
             ..Self::default()
         }
     }
 
-    /// Writes `state.json`.
+    /// Writes `state.json`. Where there is no restart it is of the first format, which older versions read.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
-        let mut text = serde_json::to_vec_pretty(self)?;
+        let in_flight = self.in_flight.as_ref().and_then(|flight| flight.restarts.as_ref());
+        let version = if self.restart.is_some() || in_flight.is_some() { FORMAT_VERSION } else { FIRST_VERSION };
+        let mut text = serde_json::to_vec_pretty(&Self { version, ..self.clone() })?;
         text.push(b'\n');
         Ok(text)
     }
@@ -220,6 +257,11 @@ impl Journal {
     pub fn settled(mut self, text: Digest) -> Self {
         match self.in_flight.take() {
             Some(flight) if flight.to == text => self.landed(flight),
+            Some(InFlight { from, to, restarts: Some(before), .. }) if from != text => {
+                // others have written since, perhaps over ours: a restart too many is better than one that is forgotten
+                self.restart = Some(Restart { text: to, state: RestartState::Due, before });
+                self
+            }
             _ => self,
         }
     }
@@ -246,7 +288,37 @@ impl Journal {
         self.generation = self.generation.max(generation);
     }
 
+    /// The journal once something runs: a restart has happened when it is something else than before.
+    #[must_use]
+    pub fn restarted(mut self, running: &str) -> Self {
+        if let Some(restart) = self.restart.as_mut().filter(|restart| !running.is_empty() && restart.before != running)
+        {
+            restart.state = RestartState::Done;
+        }
+        self
+    }
+
+    /// The journal once the restart was asked for.
+    #[must_use]
+    pub fn issued(mut self) -> Self {
+        if let Some(restart) = self.restart.as_mut().filter(|restart| restart.state == RestartState::Due) {
+            restart.state = RestartState::Issued;
+        }
+        self
+    }
+
+    /// Whether somebody must still ask for a restart, whatever others have made of the text since.
+    pub fn is_restart_due(&self) -> bool {
+        self.restart.as_ref().is_some_and(|restart| restart.state == RestartState::Due)
+    }
+
+    /// Whether a restart has not happened yet, as far as is known.
+    pub fn awaits_restart(&self) -> bool {
+        self.restart.as_ref().is_some_and(|restart| restart.state != RestartState::Done)
+    }
+
     fn landed(mut self, flight: InFlight) -> Self {
+        self.restart = flight.restarts.map(|before| Restart { text: flight.to, state: RestartState::Due, before });
         if let Some(commit) = flight.commit {
             self.recent.retain(|revision| *revision != commit.revision);
             self.recent.insert(0, commit.revision.clone());

@@ -223,8 +223,6 @@ pub enum Subject {
         was_proven: bool,
         /// Whether it is the original, and was not seen to run since the revision failed: then its failure clears the revision
         may_clear: bool,
-        /// Whether it is yet another revision, which was not proven either: then its failure takes it back
-        never_ran: bool,
     },
     /// The original, which failed as well; what is wanted waits until it runs
     Original {
@@ -246,7 +244,7 @@ impl Subject {
     pub fn is_on_trial(&self) -> bool {
         match self {
             Self::Wanted { was_proven, .. } => !was_proven,
-            Self::LastGood { was_proven, may_clear, never_ran, .. } => !was_proven || *may_clear || *never_ran,
+            Self::LastGood { was_proven, may_clear, .. } => !was_proven || *may_clear,
             Self::Original { .. } => true,
         }
     }
@@ -258,10 +256,7 @@ pub fn after_verdict(verdict: &Verdict, subject: &Subject) -> Action {
         Subject::Wanted { was_proven, waits_for_image } => {
             after_verdict_of_wanted(verdict, *was_proven, *waits_for_image)
         }
-        Subject::LastGood { never_ran: true, .. } if let Verdict::Failed(failure) = verdict => {
-            Action::RollBack(failure.clone())
-        }
-        Subject::LastGood { failed, was_proven, may_clear, .. } => {
+        Subject::LastGood { failed, was_proven, may_clear } => {
             after_verdict_of_last_good(verdict, failed, *was_proven, *may_clear)
         }
         Subject::Original { reason } => after_verdict_of_original(verdict, reason),
@@ -338,7 +333,7 @@ fn after_verdict_of_original(verdict: &Verdict, reason: &str) -> Action {
 }
 
 fn not_shown() -> Action {
-    let message = "this revision was proven, and the kubelet no longer shows a pod of it";
+    let message = "this revision was proven, and no scheduler of it is shown any more";
     Action::Say(NodeState::new(Phase::Degraded, "NotShown", message))
 }
 

@@ -120,7 +120,7 @@ pub fn run_from(
 ) -> Result<Outcome, Finding> {
     let is_bare = request.purge && plan.commit().is_none() && !observe::exists(request.settings);
     let settled = apply::is_settled(&plan, &snapshot, request.direction, &request.initiator) && !request.purge;
-    if plan.is_refused() || settled || is_bare || is_held(request, &snapshot) {
+    if plan.is_refused() || settled || is_bare || must_not_write(request, &snapshot) {
         return Ok(Outcome { plan, receipt: None, purged: is_bare.then_some(true) });
     }
     if request.purge {
@@ -230,7 +230,7 @@ fn write(
             }
             None
         } else if apply::is_settled(plan, snapshot, request.direction, &request.initiator)
-            || is_held(request, snapshot)
+            || must_not_write(request, snapshot)
             || request.expected_revision.is_some_and(|only| plan.revision.as_deref() != Some(only))
             || request.expected_text.is_some_and(|over| stands_otherwise(plan, over))
             || request.while_bad.is_some_and(|revision| !snapshot.state.journal.bad.contains_key(revision))
@@ -255,6 +255,11 @@ fn write(
 /// Whether another schedpatch committed something else meanwhile. A target without our edit has nothing to lose.
 fn stands_otherwise(plan: &Plan, expected_text: Digest) -> bool {
     plan.target.as_ref().is_some_and(|target| target.ours().is_some() && target.digest != expected_text)
+}
+
+/// Whether a person has said: leave it alone. What was begun is finished all the same.
+fn must_not_write(request: &Request<'_>, snapshot: &Snapshot) -> bool {
+    is_held(request, snapshot) && request.direction != Direction::Judge
 }
 
 /// Whether a person has said: leave it alone.
@@ -284,7 +289,7 @@ pub fn look_after(request: &Request<'_>, before: Option<&Snapshot>) -> Result<(S
 pub(crate) fn is_being_replaced(snapshot: &Snapshot, plan: &Plan) -> bool {
     let known = snapshot.state.journal.target.as_ref();
     // a manifest that is there and whole is not being replaced, so waiting would not change what is refused
-    let is_whole = known.is_none_or(|path| snapshot.pods.get(path.as_str()).is_some_and(Result::is_ok));
+    let is_whole = known.is_none_or(|path| snapshot.specs.get(path.as_str()).is_some_and(Result::is_ok));
     plan.target.is_none() && !is_whole
 }
 

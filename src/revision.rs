@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::settings::SchedulerOverrides;
+use crate::overrides::SchedulerOverrides;
 
 /// Raised when the same input is written differently than before, so that nodes notice.
 const EDIT_FORMAT: &str = "static-pod/1";

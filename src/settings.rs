@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use crate::host::HostPath;
+pub use crate::overrides::SchedulerOverrides;
+use crate::platform::{self, Platforms, Target};
+use crate::target::TargetKind;
 
 /// Everything that steers a plan.
 #[derive(Clone, Debug)]
@@ -11,6 +14,8 @@ pub struct Settings {
     pub host_root: PathBuf,
     /// Directories with what the user wants
     pub sources: Vec<PathBuf>,
+    /// The platforms to look for
+    pub platforms: Platforms,
     /// A platform by name, or `None` to detect it
     pub platform: Option<String>,
     /// The file to edit, as the host sees it
@@ -27,29 +32,38 @@ pub struct Settings {
     pub retry: bool,
 }
 
-/// What amounts to root on the node, and so comes from flags alone, never from a source.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SchedulerOverrides {
-    /// Another image for the scheduler
-    pub image: Option<String>,
-    /// The scheduler's version, where the tag of its image does not tell
-    pub version: Option<String>,
-    /// Further flags of the scheduler: name without dashes, and value
-    pub args: Vec<(String, String)>,
-    /// Further paths of the host that the scheduler sees
-    pub mounts: Vec<String>,
-    /// Another DNS policy for its pod
-    pub dns_policy: Option<String>,
-}
-
-impl SchedulerOverrides {
-    /// Whether something is wished of the manifest, so that there is work even without a configuration.
-    pub fn change_the_manifest(&self) -> bool {
-        self.image.is_some() || !self.args.is_empty() || !self.mounts.is_empty() || self.dns_policy.is_some()
-    }
-}
+/// Where state is kept on the host, unless a flag says otherwise.
+pub const STATE_DIR: &str = "/var/lib/schedpatch";
 
 impl Settings {
+    /// Settings with which nothing is wanted, and everything is looked for in its usual place.
+    pub fn new(host_root: impl Into<PathBuf>) -> Self {
+        Self {
+            host_root: host_root.into(),
+            sources: Vec::new(),
+            platforms: platform::ALL,
+            platform: None,
+            target: None,
+            manifest_dir: None,
+            state_dir: STATE_DIR.into(),
+            overrides: SchedulerOverrides::default(),
+            accept: Vec::new(),
+            retry: false,
+        }
+    }
+
+    /// The kind of the targets in a directory: that of the platform whose directory it is, else of the platform that was named.
+    pub fn kind_in(&self, dir: &str) -> Option<&'static dyn TargetKind> {
+        let in_dir = |platform: &platform::Platform| match platform.target {
+            Target::InDir { kind, dir } => Some((kind, dir)),
+            Target::Refused { .. } => None,
+        };
+        let all = || self.platforms.iter().filter_map(|platform| in_dir(platform));
+        let own = all().find(|(_, own)| *own == dir);
+        let named = || self.platform.as_ref().and_then(|id| in_dir(platform::named(self.platforms, id)?));
+        own.or_else(named).or_else(|| all().next()).map(|(kind, _)| kind)
+    }
+
     /// The manifest directory that was asked for, directly or as that of the target.
     pub fn manifest_dir(&self) -> Option<HostPath> {
         self.manifest_dir.clone().or_else(|| self.target.as_ref().map(HostPath::parent))

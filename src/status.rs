@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::finding::Finding;
-use crate::journal::{Hold, Journal};
+use crate::finding::{Finding, Level};
+use crate::journal::{Hold, Journal, RestartState};
 use crate::observe::{Snapshot, State};
 use crate::plan::{Plan, visible};
 use crate::timestamp::Timestamp;
@@ -28,11 +28,17 @@ pub struct Status {
     bad: Vec<BadRevision>,
     hold: Option<Hold>,
     in_flight: Option<Flight>,
+    /// A restart that has not happened yet, where the target needs one
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restart: Option<RestartState>,
     /// Whether the extenders of what is applied take connections; only when that was asked for
     #[serde(skip_serializing_if = "Option::is_none")]
     extenders: Option<Vec<Extender>>,
     /// Why something is unknown or will not work
     pub findings: Vec<Finding>,
+    /// Whether files of ours are not what they were; the findings say which
+    #[serde(skip)]
+    is_damaged: bool,
 }
 
 /// Our edit in the target.
@@ -100,8 +106,9 @@ impl Status {
     /// Of a host, by what was seen and by the plan to take ours out of it.
     pub fn of(snapshot: &Snapshot, restore: &Plan) -> Self {
         let State { journal, recorded, revision_files, closed, .. } = &snapshot.state;
+        let mut is_damaged = snapshot.state.damaged.is_some();
         let mut findings: Vec<Finding> =
-            restore.findings.iter().filter(|finding| finding.rule != "nothing-to-restore").cloned().collect();
+            restore.findings.iter().filter(|finding| finding.level != Level::Info).cloned().collect();
         let target = restore.target.as_ref();
         let applied = target.and_then(|target| Some((target, target.ours()?))).map(|(target, ours)| {
             let known = journal.current.as_ref().filter(|commit| commit.generation == ours.generation);
@@ -111,7 +118,9 @@ impl Status {
             let files = files
                 .filter(|(path, digest)| revision_files.get(*path).map(|file| &file.digest) != Some(digest))
                 .map(|(path, _)| path);
+            let before = findings.len();
             findings.extend(files.chain(closed).map(damaged));
+            is_damaged |= findings.len() > before;
             Applied { revision: ours.revision.clone(), generation: ours.generation, since, verified }
         });
         let last_good = journal.last_good.as_ref().map(|commit| Good {
@@ -140,8 +149,10 @@ impl Status {
             bad: bad.collect(),
             hold: journal.hold.clone(),
             in_flight,
+            restart: journal.restart.as_ref().filter(|_| journal.awaits_restart()).map(|restart| restart.state),
             extenders: None,
             findings,
+            is_damaged,
         }
     }
 
@@ -157,8 +168,10 @@ impl Status {
             bad: Vec::new(),
             hold: None,
             in_flight: None,
+            restart: None,
             extenders: None,
             findings: vec![finding],
+            is_damaged: false,
         }
     }
 
@@ -172,8 +185,7 @@ impl Status {
 
     /// Whether work is in flight or somebody else changed what we wrote.
     pub fn is_unsettled(&self) -> bool {
-        let is_damage = |finding: &Finding| ["revision-files", "state"].contains(&finding.rule);
-        self.in_flight.is_some() || self.drift != Drift::None || self.findings.iter().any(is_damage)
+        self.in_flight.is_some() || self.restart.is_some() || self.drift != Drift::None || self.is_damaged
     }
 
     /// The status as one JSON document.
@@ -245,6 +257,11 @@ fn write(out: &mut String, status: &Status) -> std::fmt::Result {
     if let Some(Flight { kind, revision, since, .. }) = &status.in_flight {
         let what = revision.as_ref().map_or_else(String::new, |revision| format!(" of revision {revision}"));
         writeln!(out, "in flight   {kind}{what}, begun {since} and not noted as done: run it again to finish")?;
+    }
+    match status.restart {
+        Some(RestartState::Due) => writeln!(out, "restart     due: schedpatch apply asks for it")?,
+        Some(RestartState::Issued) => writeln!(out, "restart     asked for, and not done yet")?,
+        Some(RestartState::Done) | None => {}
     }
     match status.extenders.as_deref() {
         None => {}

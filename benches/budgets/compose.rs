@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use schedpatch::compose::{self, Target, Version};
-use schedpatch::edit;
 use schedpatch::observe::Source;
 use schedpatch::settings::SchedulerOverrides;
+use schedpatch::target::static_pod;
 
 const BYTES: usize = 20_000;
 const COUNTS: [usize; 4] = [10, GOAL_COUNT, 100, 200];
@@ -71,8 +71,8 @@ pub fn table() {
 }
 
 fn measure(sources: &[Source]) -> Duration {
-    let pod = edit::read(MANIFEST).expect("a scheduler");
-    let target = Target { pod: &pod, version: Version::parse("v1.36.1").expect("a release"), base: None };
+    let pod = static_pod::read(MANIFEST).expect("a scheduler");
+    let target = Target { spec: &pod, version: Version::parse("v1.36.1").expect("a release"), base: None };
     let run = || {
         let start = Instant::now();
         let composed = compose::compose(sources, &target, &SchedulerOverrides::default(), &[]);

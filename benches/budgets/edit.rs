@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::process::Command;
 
-use schedpatch::edit::{self, Wanted};
+use schedpatch::target::Wanted;
+use schedpatch::target::static_pod::{self, Draft};
 
 use crate::instructions;
 
@@ -63,9 +64,9 @@ pub fn run(work: &str, state: &str, size: usize) {
     let text = input(state, size);
     let wanted = wanted("0123456789ab");
     match work {
-        "edit" => drop(black_box(edit::patch(black_box(&text), &wanted).expect("it can be edited"))),
+        "edit" => drop(black_box(static_pod::patch(black_box(&text), &wanted).expect("it can be edited"))),
         "proof" => {
-            let draft = edit::patch(black_box(&text), &wanted).expect("it can be edited");
+            let draft = static_pod::patch(black_box(&text), &wanted).expect("it can be edited");
             black_box(draft.prove().expect("it can be proven"));
         }
         _ => drop(black_box(text)),
@@ -87,7 +88,7 @@ fn wanted(revision: &str) -> Wanted {
 fn input(state: &str, size: usize) -> String {
     let text = manifest(size);
     let patched =
-        |revision| edit::patch(&text, &wanted(revision)).and_then(edit::Draft::prove).expect("it can be edited");
+        |revision| static_pod::patch(&text, &wanted(revision)).and_then(Draft::prove).expect("it can be edited");
     match state {
         "patched" => patched("0123456789ab"),
         "older" => patched("ba9876543210"),

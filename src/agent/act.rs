@@ -33,7 +33,7 @@ impl Agent {
 
     /// Commits the text in place once more.
     pub(super) fn nudge(&mut self, seen: &Seen) -> Turn {
-        tracing::warn!("the kubelet shows no pod of this generation: committing once more");
+        tracing::warn!("this generation was not noticed: committing once more");
         self.reporting.counts.nudges += 1;
         let trial = self.work.trial.take();
         if let Err(finding) = self.write(Direction::Nudge, Initiator::Agent, seen.text()) {
@@ -42,9 +42,20 @@ impl Agent {
         }
         let Ok(again) = self.look_at_host() else { return Turn::Again };
         let Some(target) = again.plan.target.as_ref() else { return Turn::Again };
-        let expected = self.expectation(target);
+        let expected = target.expectation();
         self.work.trial = trial.map(|(_, trial)| (target.digest, trial.nudged(expected)));
         Turn::Again
+    }
+
+    /// Asks for the restart that a commit still needs, whatever is wanted now: work that was begun is finished.
+    pub(super) fn restart_scheduler(&mut self) -> bool {
+        match self.write(Direction::Judge, Initiator::Agent, None) {
+            Ok(outcome) => outcome.receipt.is_some_and(|receipt| receipt.restart_failed.is_none()),
+            Err(finding) => {
+                tracing::warn!("cannot restart the scheduler: {}", NodeState::blocked(&finding).message);
+                false
+            }
+        }
     }
 
     /// Files that an older version left for everybody to read are closed, whatever else is to be done.

@@ -1,13 +1,13 @@
-//! Whether the text in place runs: by the mirror pod, and by the scheduler itself where that is needed.
+//! Whether the text in place runs: by what is observed, and by the scheduler itself where that is needed.
 
 use std::time::Duration;
 
 use super::{Agent, ClientHandle, HEALTH_INTERVAL, Proof, Rest, Seen, Turn};
-use crate::cluster;
 use crate::compose;
-use crate::phase::{self, Action, Phase, Subject};
+use crate::phase::{self, Action, NodeState, Phase, Subject};
 use crate::plan::TargetNow;
-use crate::verify::{Cause, Expectation, Failure, Limits, Observation, PodAnswer, PodWatch, Trial, Verdict, summarize};
+use crate::target::{Expectation, Here, Observation};
+use crate::verify::{Cause, Failure, Limits, Trial, Verdict};
 
 /// How soon the API is asked again that did not answer.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
@@ -31,12 +31,15 @@ impl Agent {
     /// Judges what is in place and does what follows. `meanwhile` is what the node reports while a commit is judged that is not
     /// what is wanted.
     pub(super) async fn verify(&mut self, seen: &Seen, subject: &Subject, meanwhile: Option<Rest>) -> Turn {
+        self.withdraw_readiness(seen, subject);
         let Some(mut verdict) = self.judge(seen, subject, Ask::WhenOld).await else { return Turn::Again };
-        if subject.is_on_trial() && matches!(verdict, Verdict::Proven(_) | Verdict::Failed(_) | Verdict::Nudge) {
-            // a watch may be silent because nothing happens, or because nothing comes through: who acts has asked
+        let is_grave = matches!(verdict, Verdict::Failed(_));
+        if is_grave || subject.is_on_trial() && matches!(verdict, Verdict::Proven(_) | Verdict::Nudge) {
+            // a watch may be silent because nothing happens, or because nothing comes through: who acts, or says that something is
+            // broken, has asked
             let Some(answered) = self.judge(seen, subject, Ask::Now).await else { return Turn::Again };
             verdict = answered;
-            if let Some(why) = self.is_kubelet_silent(&verdict).await {
+            if let Some(why) = self.why_stale(&verdict).await {
                 verdict = Verdict::Unknown(why);
             }
         }
@@ -76,26 +79,33 @@ impl Agent {
         }
     }
 
+    /// What was said of another revision does not hold for this one, however long the API takes to answer.
+    fn withdraw_readiness(&mut self, seen: &Seen, subject: &Subject) {
+        let ours = seen.plan.target.as_ref().and_then(|target| target.ours()).map(|ours| &ours.revision);
+        let report = self.reporting.report.borrow();
+        let is_of_another = subject.is_on_trial() || report.revision.as_ref() != ours;
+        let must_withdraw = report.node_state.is_ready() && is_of_another;
+        drop(report);
+        if must_withdraw {
+            self.say(Some(seen), NodeState::new(Phase::Verifying, "NotYetProven", "the API is being asked"));
+        }
+    }
+
     /// The longer the API has nothing new to say, the less often it is asked; news of the pod begin anew.
     fn patience(&self) -> Duration {
         (ASK_AGAIN * 2_u32.pow(self.work.asked_in_vain.saturating_sub(1).min(3))).min(LEAST_OFTEN)
     }
 
-    /// Why nothing follows from what the pod shows: the kubelet does not report, so it is the pod of some time ago. An end is
-    /// an end all the same.
-    async fn is_kubelet_silent(&mut self, verdict: &Verdict) -> Option<String> {
+    /// Why nothing follows from what was observed: it may be of some time ago. An end is an end all the same.
+    async fn why_stale(&mut self, verdict: &Verdict) -> Option<String> {
         let is_news = matches!(verdict, Verdict::Failed(Failure { cause: Cause::Ended, .. }));
-        let (false, Some(ClientHandle(client))) = (is_news, &self.outside.client) else { return None };
-        if !matches!(verdict, Verdict::Proven(_) | Verdict::Failed(_) | Verdict::Nudge) {
+        if is_news || !matches!(verdict, Verdict::Proven(_) | Verdict::Failed(_) | Verdict::Nudge) {
             return None;
         }
-        let why = match cluster::has_kubelet(client, &self.options.node).await {
-            Ok(true) => return None,
-            Ok(false) => "the kubelet of this node does not report to the API".to_owned(),
-            Err(why) => format!("the API does not say whether the kubelet reports: {why}"),
-        };
+        let (_, observer) = self.watched.scheduler.as_mut()?;
+        let why = observer.why_stale().await?;
         if let Some((_, trial)) = &mut self.work.trial {
-            trial.without_kubelet();
+            trial.was_stale();
         }
         Some(why)
     }
@@ -103,9 +113,9 @@ impl Agent {
     /// Judges what is in place by what the cluster and, where needed, the scheduler itself say.
     async fn judge(&mut self, seen: &Seen, subject: &Subject, ask: Ask) -> Option<Verdict> {
         let target = seen.plan.target.as_ref()?;
-        let expected = self.expectation(target);
-        let observation = self.observation(&expected, subject, ask).await;
-        let healthy = if self.asks_scheduler(seen) { self.ask_scheduler(&expected).await } else { None };
+        let expected = target.expectation();
+        let observation = self.observation(target, subject, ask).await;
+        let healthy = if self.asks_scheduler(seen) { self.ask_scheduler(target, &expected).await } else { None };
         let is_old = subject.was_proven()
             && match subject {
                 Subject::Wanted { .. } => true,
@@ -115,7 +125,7 @@ impl Agent {
         if self.work.trial.as_ref().is_none_or(|(text, trial)| *text != target.digest || *trial.expected() != expected)
         {
             let settle = if is_old { Duration::ZERO } else { self.options.limits.settle };
-            let failed = self.work.failure.as_ref().and_then(|failure| failure.container.clone());
+            let failed = self.work.failure.as_ref().and_then(|failure| failure.instance.clone());
             let trial = Trial::new(expected, Limits { settle, ..self.options.limits }, failed);
             self.work.trial = Some((target.digest, trial));
         }
@@ -123,52 +133,42 @@ impl Agent {
         self.work.trial.as_mut().map(|(_, trial)| trial.judge(&observation, healthy, now))
     }
 
-    /// What a mirror pod must show for this target.
-    pub(super) fn expectation(&self, target: &TargetNow) -> Expectation {
-        let given = self.settings.overrides.version.as_deref();
-        let version = compose::find_version(given, &target.pod.image).ok().map(|known| known.version);
-        Expectation::of(&target.pod, &self.options.node, version)
-    }
-
-    /// The pod as it is known, or as the API has it now; begins to follow it.
-    async fn observation(&mut self, expected: &Expectation, subject: &Subject, ask: Ask) -> Observation {
-        let (Proof::MirrorPod, Some(ClientHandle(client))) = (self.options.proof, &self.outside.client) else {
+    /// The scheduler as it is known, or as it is now; begins to follow it.
+    async fn observation(&mut self, target: &TargetNow, subject: &Subject, ask: Ask) -> Observation {
+        let (Proof::Observation, Some(ClientHandle(client))) = (self.options.proof, &self.outside.client) else {
             return Observation::Unasked;
         };
-        let place = format!("{}/{}", expected.namespace, expected.name);
-        if self.watched.pod.as_ref().is_none_or(|(known, _)| *known != place) {
-            self.watched.pod = Some((place, PodWatch::begin(client.clone(), &expected.namespace, &expected.name)));
+        if self.watched.scheduler.as_ref().is_none_or(|(known, _)| *known != target.spec.identity) {
+            let here = Here { client, node: &self.options.node, host_root: &self.settings.host_root };
+            let observer = target.kind.observer(&target.spec, &here);
+            self.watched.scheduler = Some((target.spec.identity.clone(), observer));
         }
-        let Some((_, pod)) = &mut self.watched.pod else { return Observation::Unasked };
-        let (mut known, age) = pod.latest();
+        let Some((_, observer)) = &mut self.watched.scheduler else { return Observation::Unasked };
+        let (known, age) = observer.latest();
         let is_fresh = age <= FRESH || !subject.is_on_trial();
-        if ask == Ask::Now || !known.is_answer() || !is_fresh {
-            known = pod.ask().await;
-        }
-        match known {
-            PodAnswer::NotYet => Observation::NotYet,
-            PodAnswer::Away(why) => Observation::Away(why),
-            PodAnswer::Absent => Observation::Absent,
-            PodAnswer::Pod(pod) => Observation::Pod(summarize(&pod, expected)),
-        }
+        if ask == Ask::Now || !known.is_answer() || !is_fresh { observer.ask().await } else { known }
     }
 
     /// Whether anybody is asked at all.
     pub(super) fn asks(&self) -> bool {
-        self.options.proof == Proof::MirrorPod && self.outside.client.is_some()
+        self.options.proof == Proof::Observation && self.outside.client.is_some()
     }
 
-    /// Whether the scheduler must answer itself: the kubelet has no readiness probe to ask, or the API is away.
+    /// Whether the scheduler must answer itself: nobody else asks it whether it is ready, or the API is away.
     fn asks_scheduler(&self, seen: &Seen) -> bool {
-        let has_probe = seen.plan.target.as_ref().is_some_and(|target| target.pod.has_readiness_probe);
-        let is_away = || self.watched.pod.as_ref().is_some_and(|(_, pod)| pod.is_away());
+        let has_probe = seen.plan.target.as_ref().is_some_and(|target| target.spec.has_readiness_probe);
+        let is_away = || self.watched.scheduler.as_ref().is_some_and(|(_, observer)| observer.is_away());
         self.asks() && (!has_probe || is_away())
     }
 
-    async fn ask_scheduler(&mut self, expected: &Expectation) -> Option<bool> {
-        let url = &expected.health_url;
-        if self.watched.health.as_ref().is_none_or(|(known, _)| known != url) {
-            self.watched.health = Some((url.clone(), (self.outside.scheduler.0)(url)?));
+    async fn ask_scheduler(&mut self, target: &TargetNow, expected: &Expectation) -> Option<bool> {
+        let given = self.settings.overrides.version.as_deref();
+        let version = compose::find_version(given, &target.spec.image).ok().map(|known| known.version);
+        // the scheduler serves /livez since 1.31; /healthz is older, and on its way out
+        let path = if version.is_some_and(|version| version.is_at_least(31)) { "livez" } else { "healthz" };
+        let url = format!("{}/{path}", expected.endpoint);
+        if self.watched.health.as_ref().is_none_or(|(known, _)| *known != url) {
+            self.watched.health = Some((url.clone(), (self.outside.scheduler.0)(&url)?));
         }
         Some(self.watched.health.as_ref()?.1.is_well().await)
     }

@@ -13,8 +13,8 @@ use crate::verify::{Health, Limits};
 /// Whose word is proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// The mirror pod's
-    MirrorPod,
+    /// That of who observes what runs
+    Observation,
     /// Nobody's
     None,
 }

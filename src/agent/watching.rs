@@ -10,7 +10,8 @@ use crate::journal::{LOCK_FILE, STATE_FILE};
 use crate::observe::{self, Fingerprint};
 use crate::phase::Phase;
 use crate::revision::Digest;
-use crate::verify::{Health, PodWatch};
+use crate::target::{Identity, Observer};
+use crate::verify::Health;
 
 /// What the agent watches.
 #[derive(Debug)]
@@ -20,15 +21,15 @@ pub(super) struct Watched {
     pub trouble: Option<String>,
     /// Files whose content the agent knows, by their place in its own tree: its own writes are no news
     pub known_files: Vec<(PathBuf, Digest)>,
-    /// The mirror pod, by its namespace and name
-    pub pod: Option<(String, PodWatch)>,
+    /// The scheduler, by what it is called
+    pub scheduler: Option<(Identity, Box<dyn Observer>)>,
     /// The scheduler's own endpoint, by its address
     pub health: Option<(String, Health)>,
 }
 
 impl Watched {
     pub fn new(dirs: DirWatcher) -> Self {
-        Self { dirs, trouble: None, known_files: Vec::new(), pod: None, health: None }
+        Self { dirs, trouble: None, known_files: Vec::new(), scheduler: None, health: None }
     }
 }
 

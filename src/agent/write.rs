@@ -62,6 +62,10 @@ impl Agent {
             self.pace.others.committed(outcome.plan.generation);
             self.notice_overwritten(receipt);
         }
+        if let Some(finding) = outcome.receipt.as_ref().and_then(|receipt| receipt.restart_failed.as_ref()) {
+            self.reporting.counts.failures += 1;
+            tracing::warn!("cannot restart the scheduler, will retry: {}", finding.message);
+        }
         Ok(outcome)
     }
 }

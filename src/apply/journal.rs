@@ -88,7 +88,7 @@ fn hold(journal: &mut Journal, by: &str, since: Timestamp) {
 }
 
 /// What is about to happen. Only a patched text has a generation.
-pub(super) fn flight(plan: &Plan, step: &Step, now: Timestamp) -> InFlight {
+pub(super) fn flight(plan: &Plan, step: &Step, restarts: Option<String>, now: Timestamp) -> InFlight {
     let to = Digest::of_bytes(&step.after);
     let commit = match (&plan.revision, plan.generation) {
         (Some(revision), Some(generation)) => {
@@ -104,6 +104,7 @@ pub(super) fn flight(plan: &Plan, step: &Step, now: Timestamp) -> InFlight {
         commit,
         original: original.map(|text| Digest::of_bytes(text.as_bytes())),
         since: now,
+        restarts,
     }
 }
 

@@ -2,26 +2,27 @@
 //!
 //! The order makes it safe to be killed at any instant: first what the journal will name, then the journal with what is
 //! about to happen, then the files that the new manifest refers to, then the manifest, in one rename; then the journal
-//! again, and last the removal of unused files. The next run, after a kill or not, judges by the manifest what happened.
+//! again, then the restart of a scheduler that nobody else restarts, and last the removal of unused files. The next run, after a kill or not, judges by the manifest what happened.
 
 mod error;
+mod foreign_write;
 mod guard;
 mod host_fs;
 mod journal;
 mod lock;
 mod purge;
 mod replace;
+mod restart;
 mod store;
 mod target;
-mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use error::ApplyError;
+pub use foreign_write::ForeignWrite;
 pub use host_fs::{HostFs, NewFile, RealFs};
 pub use lock::{Claim, Lock};
 pub use purge::purge;
-pub use watch::ForeignWrite;
 
 use crate::finding::Finding;
 use crate::host::Root;
@@ -72,6 +73,8 @@ pub struct Receipt {
     pub foreign_write: ForeignWrite,
     /// Where what they wrote is kept, if it could be
     pub kept: Option<String>,
+    /// Why the scheduler could not be restarted, where that is needed: the next pass tries again
+    pub restart_failed: Option<Finding>,
     /// Why unused files could not be removed
     pub uncollected: Option<Finding>,
 }
@@ -128,10 +131,17 @@ pub fn carry_out(
     let mut journal = journal::next_journal(plan, state, direction, initiator, now);
     let mut on_disk = state.recorded.clone();
     store.keep_texts(&journal::texts_to_save(plan, state, &journal), &state.texts)?;
-    let mut receipt = Receipt { committed: false, foreign_write: ForeignWrite::None, kept: None, uncollected: None };
+    let mut receipt = Receipt {
+        committed: false,
+        foreign_write: ForeignWrite::None,
+        kept: None,
+        restart_failed: None,
+        uncollected: None,
+    };
     let mut meanwhile = None;
     if let Some(step) = plan.commit() {
-        journal = journal.intending(step.path.clone(), journal::flight(plan, step, now));
+        let restarts = restart::running_before(writer, plan)?;
+        journal = journal.intending(step.path.clone(), journal::flight(plan, step, restarts, now));
         on_disk = journal::before_commit(&journal, state, direction);
         let done = commit(writer, &store, (plan, step), state, &on_disk, on_event)?;
         (receipt.committed, meanwhile) = (true, Some((done, step)));
@@ -153,6 +163,8 @@ pub fn carry_out(
         receipt.foreign_write = foreign_write;
         receipt.kept = overwritten.and_then(|text| store.keep_overwritten(&text).ok());
     }
+    let asked = restart::ask(writer, plan, &store, &journal, receipt.committed);
+    receipt.restart_failed = asked.err().map(|error| error.finding());
     receipt.uncollected = collect(&store, &garbage, on_event).err().map(|error| error.after_commit().finding());
     Ok(receipt)
 }

@@ -7,10 +7,10 @@ use std::os::unix::fs::MetadataExt;
 use nix::errno::Errno;
 
 use super::error::{ApplyError, while_trying_to};
+use super::foreign_write::{ForeignWrite, Watch};
 use super::guard;
 use super::host_fs::HostFs;
 use super::replace::{self, FileAttributes, Staged};
-use super::watch::{ForeignWrite, Watch};
 use crate::finding::Finding;
 use crate::host::{Dir, MAX_BYTES, Root, unfinished};
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::args::{HostArgs, LockArgs, WantedArgs};
 use super::output::ColorArgs;
-use super::write::{self, Command};
+use super::write::{self, Command, what_follows};
 use crate::journal::Initiator;
 use crate::plan::Direction;
 use crate::reconcile::{Outcome, Request};
@@ -21,7 +21,7 @@ Examples:
     schedpatch apply --source ./scheduler --retry
 
 What is up to date is left alone: applying twice restarts the scheduler once.
-The kubelet restarts the scheduler by itself; schedpatch status tells what is applied, schedpatch restore undoes it.
+schedpatch status tells what is applied, schedpatch restore undoes it.
 
 Exit codes: 0 applied or nothing to do, 1 failed, 2 wrong usage.";
 
@@ -73,7 +73,8 @@ pub(super) fn summary(outcome: &Outcome) -> String {
     let plan = &outcome.plan;
     match (&plan.revision, plan.generation, &outcome.receipt) {
         (Some(revision), Some(generation), Some(receipt)) if receipt.committed => format!(
-            "Applied revision {revision}, generation {generation}. The kubelet restarts the scheduler; whether it runs is not verified yet."
+            "Applied revision {revision}, generation {generation}. {} Whether it runs is not verified yet.",
+            what_follows(plan)
         ),
         (Some(revision), _, Some(_)) => {
             format!("Revision {revision} is in place; schedpatch's own files are repaired.")

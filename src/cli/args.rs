@@ -11,7 +11,7 @@ use crate::compose::lint::LintRule;
 use crate::finding::Level;
 use crate::host::HostPath;
 use crate::platform;
-use crate::settings::{SchedulerOverrides, Settings};
+use crate::settings::{STATE_DIR, SchedulerOverrides, Settings};
 
 /// Where the host is, and what of it is meant.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,7 +33,7 @@ pub(super) struct HostArgs {
     manifest_dir: Option<String>,
 
     /// Directory on the host where schedpatch keeps everything of its own
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/schedpatch", env = "SCHEDPATCH_STATE_DIR", value_parser = plain_host_path)]
+    #[arg(long, value_name = "DIR", default_value = STATE_DIR, env = "SCHEDPATCH_STATE_DIR", value_parser = plain_host_path)]
     state_dir: String,
 }
 
@@ -65,11 +65,13 @@ impl HostArgs {
     /// Settings with which nothing is wanted: to look, or to take out.
     pub fn settings(self) -> Settings {
         let Self { host_root, platform, target, manifest_dir, state_dir } = self;
-        let platform = (platform != "auto").then_some(platform);
-        let (target, manifest_dir) = (target.map(HostPath::from), manifest_dir.map(HostPath::from));
-        let state_dir = HostPath::from(state_dir);
-        let (sources, overrides, accept) = (Vec::new(), SchedulerOverrides::default(), Vec::new());
-        Settings { host_root, sources, platform, target, manifest_dir, state_dir, overrides, accept, retry: false }
+        Settings {
+            platform: (platform != "auto").then_some(platform),
+            target: target.map(HostPath::from),
+            manifest_dir: manifest_dir.map(HostPath::from),
+            state_dir: HostPath::from(state_dir),
+            ..Settings::new(host_root)
+        }
     }
 }
 

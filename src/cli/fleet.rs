@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::args::duration;
 use super::output::{Output, fail, print};
 use crate::finding::Finding;
-use crate::fleet::{self, Fleet};
+use crate::fleet::{self, Fleet, Unanswered};
 use crate::plan::{self, Colour};
 
 /// Exit code when not all schedulers are proven.
@@ -71,7 +71,10 @@ impl ClusterArgs {
         let client = fleet::connect(self.kubeconfig.as_deref(), self.context.as_deref()).await?;
         let namespace = self.namespace.as_deref();
         match self.wait {
-            None => Box::pin(fleet::ask(&client, namespace)).await.map(|answers| fleet::judge(&answers)),
+            None => {
+                let answers = Box::pin(fleet::ask(&client, namespace)).await.map_err(Unanswered::finding)?;
+                Ok(fleet::judge(&answers))
+            }
             Some(limit) => {
                 let mut tell = |after: Duration, line: &str| {
                     let _ = writeln!(std::io::stderr(), "{:>6.1}s  {line}", after.as_secs_f64());

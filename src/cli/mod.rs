@@ -8,7 +8,6 @@ mod output;
 mod plan;
 mod restore;
 mod run;
-mod sandbox;
 mod status;
 mod target;
 mod write;

@@ -1,8 +1,9 @@
 //! What all commands print the same way.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
+use anstream::{AutoStream, ColorChoice};
 use clap::ValueEnum;
 
 use crate::finding::Finding;
@@ -18,7 +19,7 @@ pub(super) enum Output {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum When {
-    /// On a terminal, unless NO_COLOR is set
+    /// On a terminal, unless NO_COLOR is set (CLICOLOR and CLICOLOR_FORCE count too)
     Auto,
     Always,
     Never,
@@ -37,7 +38,7 @@ impl ColorArgs {
         let on = match self.color {
             When::Always => true,
             When::Never => false,
-            When::Auto => io::stdout().is_terminal() && !no_color(),
+            When::Auto => AutoStream::choice(&io::stdout()) != ColorChoice::Never,
         };
         if on { Colour::On } else { Colour::Off }
     }
@@ -65,9 +66,4 @@ pub(super) fn print_error(text: &str) -> ExitCode {
 pub(super) fn fail(findings: &[Finding], colour: Colour) -> ExitCode {
     let _ = io::stderr().write_all(plan::show_findings(findings, colour).as_bytes());
     ExitCode::FAILURE
-}
-
-#[expect(clippy::disallowed_methods, reason = "the command line is where the environment is read")]
-fn no_color() -> bool {
-    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use super::args::{HostArgs, LockArgs};
 use super::output::ColorArgs;
 use super::target::with_known_target;
-use super::write::{self, Command};
+use super::write::{self, Command, what_follows};
 use crate::journal::Initiator;
 use crate::plan::Direction;
 use crate::reconcile::{Outcome, Request};
@@ -36,10 +36,10 @@ enum To {
     LastGood,
 }
 
-/// Take out of this host's scheduler what schedpatch put in
+/// Remove from this host's scheduler what schedpatch added
 ///
-/// If nobody else has written the manifest since, it gets back the very bytes that it had; else only our parts are
-/// taken out. An upgrade that happened in between stays.
+/// The manifest gets back the very bytes that it had, unless somebody else has written it since: then only our parts are removed, and
+/// their change, such as an upgrade, stays.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -90,10 +90,10 @@ pub(super) fn summary(outcome: &Outcome) -> String {
     let target = outcome.plan.target.as_ref().map_or("the manifest", |target| target.path.as_str());
     let done = match (&outcome.plan.revision, &outcome.receipt) {
         (Some(revision), Some(receipt)) if receipt.committed => {
-            format!("Went back to revision {revision}. The kubelet restarts the scheduler.")
+            format!("Went back to revision {revision}. {}", what_follows(&outcome.plan))
         }
         (None, Some(receipt)) if receipt.committed => {
-            format!("Restored: {target} carries nothing of schedpatch. The kubelet restarts the scheduler.")
+            format!("Restored: {target} carries nothing of schedpatch. {}", what_follows(&outcome.plan))
         }
         _ => "Nothing to restore.".to_owned(),
     };

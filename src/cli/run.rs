@@ -15,18 +15,18 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::args::{HostArgs, LockArgs, WantedArgs, duration, second_or_more};
 use super::output::fail;
-use super::sandbox::Sandbox;
 use super::write::now;
 use crate::agent::{Agent, Options, Outside, Proof, Rollout};
 use crate::cluster;
 use crate::finding::Finding;
 use crate::plan::Colour;
 use crate::report::{self, Report, Reporter};
+use crate::sandbox::Sandbox;
 use crate::verify::Limits;
 
 const EXAMPLES: &str = "\
 Examples:
-  See what it does, without any cluster, on a throw-away host tree:
+  See what it does in half a minute, on a throw-away host with a simulated kubelet and API:
     schedpatch run --sandbox
 
   As the DaemonSet runs it, with the host's directories below /host:
@@ -93,7 +93,8 @@ pub(super) struct Args {
     #[arg(long, env = "SCHEDPATCH_STANDALONE")]
     standalone: bool,
 
-    /// Run on a throw-away host tree of its own, without any cluster
+    /// Show what the agent does, on a throw-away host tree with a simulated kubelet and API; other flags but --listen and
+    /// --log-* have no effect
     #[arg(long)]
     sandbox: bool,
 
@@ -167,13 +168,15 @@ impl Args {
 
     async fn serve(self) -> Result<(), Finding> {
         self.begin_log();
+        let shutdown = shutdown()?;
         let sandbox = if self.sandbox { Some(Sandbox::make()?) } else { None };
-        let standalone = self.standalone || self.sandbox;
         // each thread has connections of its own: who waits for a disk must not hold up who reports
         let connect = || cluster::connect(self.kubeconfig.as_deref(), None);
-        let clients = if standalone { None } else { Some((connect().await?, connect().await?)) };
-        let (client, reporting) = clients.unzip();
-        let shutdown = shutdown()?;
+        let (outside, reporting) = match &sandbox {
+            Some(sandbox) => (sandbox.outside(), Some(sandbox.client())),
+            None if self.standalone => (Outside::real(None), None),
+            None => (Outside::real(Some(connect().await?)), Some(connect().await?)),
+        };
         let (report, receiver) = watch::channel(Report::pending(now()));
         let (turned, last_turn) = watch::channel(Instant::now());
         let serve = |address| report::serve(address, receiver.clone(), last_turn.clone(), self.resync + STUCK_AFTER);
@@ -182,11 +185,29 @@ impl Args {
             Err(_) if self.sandbox && self.listen.is_none() => serve(ANY_PORT).await?,
             bound => bound?,
         };
-        let node = self.node_name.clone().unwrap_or_default();
+        let options = if self.sandbox { Sandbox::options(now) } else { self.options() };
+        let settings = match &sandbox {
+            Some(sandbox) => sandbox.settings(),
+            None => self.wanted.add_to(self.host.settings()),
+        };
+        let (node, standalone) = (options.node.clone(), reporting.is_none());
         tracing::info!(version = env!("CARGO_PKG_VERSION"), node, standalone, listen = %bound, "schedpatch begins");
-        let options = Options {
-            node: node.clone(),
-            proof: if standalone || self.verify == Verify::None { Proof::None } else { Proof::MirrorPod },
+        let story = sandbox.as_ref().map(|sandbox| sandbox.start(bound, now, receiver.clone()));
+        let reporter = reporting.map(|client| tokio::spawn(Reporter::new(client, &node).follow(receiver)));
+        let ended = on_its_own_thread(Agent::new(settings, options, outside, report, turned), shutdown).await;
+        drop(story);
+        if let Some(reporter) = reporter {
+            // send the last report too, if the API takes it
+            let _ = tokio::time::timeout(LAST_WORD, reporter).await;
+        }
+        drop(sandbox);
+        ended
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            node: self.node_name.clone().unwrap_or_default(),
+            proof: if self.standalone || self.verify == Verify::None { Proof::None } else { Proof::Observation },
             limits: Limits { settle: self.settle, timeout: self.verify_timeout },
             resync: self.resync,
             rollout: match self.rollout {
@@ -195,20 +216,7 @@ impl Args {
             },
             lock_timeout: self.lock.lock_timeout,
             clock: now,
-        };
-        let settings = match &sandbox {
-            Some(sandbox) => sandbox.settings(&bound),
-            None => self.wanted.add_to(self.host.settings()),
-        };
-        let reporter = reporting.map(|client| tokio::spawn(Reporter::new(client, &node).follow(receiver)));
-        let ended =
-            on_its_own_thread(Agent::new(settings, options, Outside::real(client), report, turned), shutdown).await;
-        if let Some(reporter) = reporter {
-            // send the last report too, if the API takes it
-            let _ = tokio::time::timeout(LAST_WORD, reporter).await;
         }
-        drop(sandbox);
-        ended
     }
 
     fn begin_log(&self) {

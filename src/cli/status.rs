@@ -128,8 +128,8 @@ fn ask_extenders(settings: &Settings, plan: &Plan) -> Result<Vec<(String, bool)>
         )
         .in_file(path)
     };
-    let pod = plan.target.as_ref().map(|target| &target.pod);
-    let Some(path) = pod.and_then(|pod| pod.host_path(pod.config()?.1)) else { return Ok(Vec::new()) };
+    let spec = plan.target.as_ref().map(|target| &target.spec);
+    let Some(path) = spec.and_then(|spec| spec.host_path(spec.config()?.1)) else { return Ok(Vec::new()) };
     let text = HostRoot::new(&settings.host_root).text(&path).ok_or_else(|| unreadable(&path, "no such text"))?;
     let urls = compose::extenders_of(&text).ok_or_else(|| unreadable(&path, "it is no configuration"))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -7,7 +7,7 @@ use super::output::{fail, print, print_error};
 use super::{apply, restore};
 use crate::apply::{Done, ForeignWrite, RealFs};
 use crate::finding::{Finding, Level};
-use crate::plan::{self, Colour};
+use crate::plan::{self, Colour, Plan};
 use crate::reconcile::{self, Env, Event, Outcome, Request};
 use crate::timestamp::Timestamp;
 
@@ -31,17 +31,12 @@ pub(super) fn run(request: &Request<'_>, colour: Colour, command: Command) -> Ex
     if outcome.plan.is_refused() {
         return fail(&outcome.plan.findings, colour);
     }
+    if let Some(finding) = outcome.receipt.as_ref().and_then(|receipt| receipt.restart_failed.clone()) {
+        return fail(&[finding], colour);
+    }
     let uncollected = outcome.receipt.as_ref().and_then(|receipt| receipt.uncollected.clone());
     let uncollected = uncollected.map(|finding| Finding { level: Level::Warning, ..finding });
-    // apply ends a hold, so it need not say how
-    let findings = outcome
-        .plan
-        .findings
-        .iter()
-        .filter(|finding| finding.rule != "hold")
-        .cloned()
-        .chain(foreign_write(&outcome))
-        .chain(uncollected);
+    let findings = outcome.plan.findings.iter().cloned().chain(foreign_write(&outcome)).chain(uncollected);
     let text = plan::show_findings(&findings.collect::<Vec<_>>(), colour);
     let last = match command {
         Command::Apply => apply::summary(&outcome),
@@ -75,6 +70,11 @@ fn words(event: &Event<'_>) -> String {
         Event::Done(Done::Replaced(path)) => format!("replaced    {path}"),
         Event::Done(Done::Collected(revision)) => format!("removed     the old revision {revision}"),
     }
+}
+
+/// What happens next without anybody's doing.
+pub(super) fn what_follows(plan: &Plan) -> &'static str {
+    plan.target.as_ref().map_or("", |target| target.kind.what_follows())
 }
 
 /// What others did in the instant of the commit.

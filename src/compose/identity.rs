@@ -3,11 +3,12 @@
 //! It said so with flags, which a configuration file would silence, or in the configuration file that it already has.
 
 use serde_yaml::{Mapping, Value};
+use yaml_edit::Segment;
 
 use super::read::Config;
 use super::{Origin, lint};
-use crate::edit::{Flag, Place, last_flag};
 use crate::finding::Finding;
+use crate::target::{Flag, last_flag};
 
 /// How a flag's value is written in the configuration.
 #[derive(Clone, Copy)]
@@ -164,7 +165,7 @@ impl Identity {
         let from = self.origins.iter().find(|origin| origin.part == path || Some(origin.part.as_str()) == section);
         let by =
             from.map_or_else(|| "the target, which runs with the default".to_owned(), |origin| origin.from.clone());
-        let place: Vec<_> = section.into_iter().chain([field]).map(|key| Place::Key(key.to_owned())).collect();
+        let place: Vec<_> = section.into_iter().chain([field]).map(|key| Segment::Key(key.to_owned())).collect();
         let way_out = "leave the field out: sources decide scheduling, the target decides identity";
         let finding = Finding::warning("overruled", format!("{path} is overruled by {by}"), way_out);
         Some(finding.in_file(source.file.clone()).at_line(source.line(&place)))

@@ -3,8 +3,9 @@
 //! A megabyte of `[1,1,…]` is half a million values, and each takes a hundred times its text once it is built. The agent
 //! runs with little memory on a control-plane node, so it counts first.
 
+use yaml_edit::{Size, size_at_most, size_of};
+
 use super::read::text_of;
-use crate::edit::{Size, size_at_most, size_of};
 use crate::finding::Finding;
 
 /// All sources together may hold so many values, however short they are…

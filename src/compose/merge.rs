@@ -5,13 +5,14 @@
 use std::collections::HashMap;
 
 use serde_yaml::{Mapping, Value};
+use yaml_edit::Segment;
 
 use super::identity::same;
 use super::read::Config;
 use super::version::Version;
-use super::{Origin, queue_sort, url};
-use crate::edit::Place;
+use super::{Origin, queue_sort};
 use crate::finding::Finding;
+use crate::url;
 
 /// The profile that a scheduler has when its configuration names none.
 const DEFAULT_PROFILE: &str = "default-scheduler";
@@ -114,7 +115,7 @@ impl Merged {
         match self.known_scalars.get(key).and_then(|index| self.scalars.get_mut(*index)) {
             Some(part) if same(&part.value, &value) => part.from.push(config.file.clone()),
             Some(part) => {
-                let place = [Place::Key(key.to_owned())];
+                let place = [Segment::Key(key.to_owned())];
                 self.findings.push(conflict(key, &part.from, config, &place));
             }
             None => {
@@ -131,7 +132,7 @@ impl Merged {
         match same {
             Some(part) if part.value == item => part.from.push(config.file.clone()),
             Some(part) => {
-                let place = [Place::Key("extenders".to_owned()), Place::Index(index)];
+                let place = [Segment::Key("extenders".to_owned()), Segment::Index(index)];
                 let what = format!("the extender {}", part.name);
                 self.findings.push(conflict(&what, &part.from, config, &place));
             }
@@ -167,7 +168,7 @@ impl Merged {
                 part.from.push(config.file.clone());
             }
             Err(what) => {
-                let place = [Place::Key("profiles".to_owned()), Place::Index(index)];
+                let place = [Segment::Key("profiles".to_owned()), Segment::Index(index)];
                 let what = format!("{what} of the profile {name}");
                 self.findings.push(conflict(&what, &part.from, config, &place));
             }
@@ -236,7 +237,7 @@ fn plain_text(value: &Value) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-fn conflict(what: &str, first: &[String], config: &Config, place: &[Place]) -> Finding {
+fn conflict(what: &str, first: &[String], config: &Config, place: &[Segment]) -> Finding {
     let message = format!("{what} is said differently in {} and in {}", first.join(", "), config.file);
     Finding::error("conflict", message, "say it in one of the files only, or the same in both")
         .in_file(config.file.clone())

@@ -13,7 +13,6 @@ mod read;
 mod render;
 mod schema;
 mod source;
-mod url;
 mod version;
 mod yaml11;
 
@@ -21,14 +20,15 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_yaml::{Mapping, Value};
+use yaml_edit::Segment;
 
-pub(crate) use url::hide_credentials;
 pub use version::{KnownVersion, Version, disagreement, find as find_version};
 
-use crate::edit::{CONFIG_FILE, Place, SchedulerPod};
 use crate::finding::{Finding, Level};
 use crate::observe::Source;
 use crate::settings::SchedulerOverrides;
+use crate::target::{CONFIG_FILE, SchedulerSpec};
+use crate::url;
 use identity::Identity;
 use merge::Merged;
 use read::{Config, Content};
@@ -42,7 +42,7 @@ pub const DIR_VARIABLE: &str = "$(SCHEDPATCH_DIR)";
 #[derive(Debug)]
 pub struct Target<'a> {
     /// The scheduler without our edit
-    pub pod: &'a SchedulerPod,
+    pub spec: &'a SchedulerSpec,
     /// Its release
     pub version: Version,
     /// The configuration file that it already has: its path on the host, and its content or why it cannot be read
@@ -90,19 +90,19 @@ pub fn compose(
     accept: &[String],
 ) -> Result<Option<Composed>, Vec<Finding>> {
     let one = |finding: Finding| vec![finding];
-    let pod = target.pod;
+    let spec = target.spec;
     let base = read_base(target);
     let (mut configs, others) = read_sources(sources, base.as_ref().ok().and_then(Option::as_ref), target.version)?;
     if configs.is_empty() && !overrides.change_the_manifest() {
         return Ok(None);
     }
-    if let Some(flag) = pod.flags.iter().find(|flag| flag.name.starts_with("policy-config")) {
+    if let Some(flag) = spec.flags.iter().find(|flag| flag.name.starts_with("policy-config")) {
         return Err(one(policy(&flag.name).at_line(flag.line)));
     }
     let mut base = base.map_err(one)?;
-    let identity = Identity::of_target(base.as_mut(), &pod.flags, &overrides.args).map_err(one)?;
+    let identity = Identity::of_target(base.as_mut(), &spec.flags, &overrides.args).map_err(one)?;
 
-    let judge = lint::LintContext { version: target.version, pod, overrides, beside: &others };
+    let judge = lint::LintContext { version: target.version, spec, overrides, beside: &others };
     let mut findings = lint::everything(base.as_ref(), &configs, judge);
     let kubeconfig = identity.kubeconfig().and_then(|(path, from)| lint::kubeconfig(path, from, base.as_ref(), judge));
     findings.extend(kubeconfig);
@@ -222,7 +222,7 @@ fn choose_versions(
 
 /// The configuration that the target already has.
 fn read_base(target: &Target<'_>) -> Result<Option<Config>, Finding> {
-    let Some((flag, path)) = target.pod.config() else { return Ok(None) };
+    let Some((flag, path)) = target.spec.config() else { return Ok(None) };
     let unusable = |why: &str, way_out: &str| {
         let message = format!("the scheduler's own configuration {path} cannot be merged with: {why}");
         Finding::error("base-config", message, way_out)
@@ -292,7 +292,7 @@ fn common_version<'a>(
                 config.file, config.version, newest.file, newest.version
             );
             let way_out = format!("write both in one version, for example {GROUP}/{}", newest.version);
-            let line = config.line(&[Place::Key("apiVersion".to_owned())]);
+            let line = config.line(&[Segment::Key("apiVersion".to_owned())]);
             Err(Finding::error("mixed-versions", message, way_out).in_file(config.file.clone()).at_line(line))
         }
     }

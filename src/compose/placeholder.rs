@@ -5,7 +5,7 @@
 
 use serde_yaml::Value;
 
-use crate::edit::Place;
+use yaml_edit::Segment;
 
 /// Opening marks of the template languages in use: Go and Jinja, Jinja blocks, ERB.
 const MARKS: [&str; 3] = ["{{", "{%", "<%"];
@@ -17,7 +17,7 @@ const HELM: [&str; 4] = [".Values.", ".Release.", ".Chart.", "include "];
 type Wrapping = (&'static str, &'static str, fn(&str) -> bool);
 
 /// The first placeholder of a configuration, without what surrounds it, and its place.
-pub(crate) fn find(config: &Value) -> Option<(String, Vec<Place>)> {
+pub(crate) fn find(config: &Value) -> Option<(String, Vec<Segment>)> {
     walk(config, &mut Vec::new(), in_text)
 }
 
@@ -34,18 +34,18 @@ pub(crate) fn is_possible(text: &str) -> bool {
 }
 
 /// Looks at every key and value below `value` in the order of the document.
-fn walk(value: &Value, place: &mut Vec<Place>, look: fn(&str) -> Option<String>) -> Option<(String, Vec<Place>)> {
+fn walk(value: &Value, place: &mut Vec<Segment>, look: fn(&str) -> Option<String>) -> Option<(String, Vec<Segment>)> {
     match value {
         Value::String(text) => look(text).map(|found| (found, place.clone())),
         Value::Sequence(items) => items.iter().enumerate().find_map(|(index, item)| {
-            place.push(Place::Index(index));
+            place.push(Segment::Index(index));
             let found = walk(item, place, look);
             place.pop();
             found
         }),
         Value::Mapping(entries) => entries.iter().find_map(|(key, item)| {
             let key = key.as_str().unwrap_or_default();
-            place.push(Place::Key(key.to_owned()));
+            place.push(Segment::Key(key.to_owned()));
             let look_below = if is_args(place) { in_free_text } else { look };
             let found = look(key).map(|found| (found, place.clone())).or_else(|| walk(item, place, look_below));
             place.pop();
@@ -56,8 +56,8 @@ fn walk(value: &Value, place: &mut Vec<Place>, look: fn(&str) -> Option<String>)
 }
 
 /// Whether a place is `profiles[].pluginConfig[].args`.
-fn is_args(place: &[Place]) -> bool {
-    let is = |place: &Place, name: &str| matches!(place, Place::Key(key) if key == name);
+fn is_args(place: &[Segment]) -> bool {
+    let is = |place: &Segment, name: &str| matches!(place, Segment::Key(key) if key == name);
     matches!(place, [first, _, config, _, args] if is(first, "profiles") && is(config, "pluginConfig") && is(args, "args"))
 }
 

@@ -3,12 +3,13 @@
 use std::cell::OnceCell;
 
 use serde_yaml::{Mapping, Value};
+use yaml_edit::{Error, ErrorKind, Lines, Segment, lines_of_places};
 
 use super::placeholder;
 use super::version::GROUP;
 use super::yaml11;
-use crate::edit::{self, Lines, Place, Refusal, Rule, lines_of_places};
 use crate::finding::Finding;
+use crate::target::{Refusal, Rule};
 
 const KIND: &str = "KubeSchedulerConfiguration";
 
@@ -30,7 +31,7 @@ pub(crate) struct Config {
 
 impl Config {
     /// The line of a place in the file. Looked up only for messages.
-    pub fn line(&self, place: &[Place]) -> Option<usize> {
+    pub fn line(&self, place: &[Segment]) -> Option<usize> {
         self.lines.get_or_init(|| lines_of_places(&self.text)).get(place)
     }
 
@@ -92,10 +93,10 @@ pub(crate) fn read(file: &str, content: &[u8]) -> Result<Content, Finding> {
         Finding::error("source-not-yaml", format!("cannot be read as YAML: {why}"), way_out).in_file(file).at_line(line)
     };
     let text = text_of(content).ok_or_else(|| broken("it is not UTF-8 text", None))?;
-    let survey = match edit::survey(text, yaml11::is_ambiguous) {
+    let survey = match yaml_edit::survey(text, yaml11::is_ambiguous) {
         Ok(survey) => survey,
-        Err(Refusal { rule: Rule::NotAPod, .. }) => return Ok(Content::Other), // an empty file
-        Err(refusal) => return Err(unreadable(text, refusal, broken).in_file(file)),
+        Err(Error { kind: ErrorKind::Empty, .. }) => return Ok(Content::Other), // an empty file
+        Err(error) => return Err(unreadable(text, error, broken).in_file(file)),
     };
     let value = match survey.values {
         Some(value) => value,
@@ -146,15 +147,15 @@ pub(crate) fn read(file: &str, content: &[u8]) -> Result<Content, Finding> {
 }
 
 /// A text that is no YAML, or that no two readers would read alike.
-fn unreadable(text: &str, refusal: Refusal, broken: impl Fn(&str, Option<usize>) -> Finding) -> Finding {
-    let line_text = refusal.line.and_then(|line| text.lines().nth(line.saturating_sub(1))).unwrap_or_default();
-    match (refusal.rule, placeholder::verb_in(line_text)) {
-        (Rule::Template, _) => template(refusal.message).at_line(refusal.line),
-        (Rule::NotYaml, Some(verb)) => {
-            template(format!("the file is not filled in: it holds {verb}")).at_line(refusal.line)
+fn unreadable(text: &str, error: Error, broken: impl Fn(&str, Option<usize>) -> Finding) -> Finding {
+    let line_text = error.line.and_then(|line| text.lines().nth(line.saturating_sub(1))).unwrap_or_default();
+    match (error.kind, placeholder::verb_in(line_text)) {
+        (ErrorKind::Template, _) => template(error.message).at_line(error.line),
+        (ErrorKind::NotYaml, Some(verb)) => {
+            template(format!("the file is not filled in: it holds {verb}")).at_line(error.line)
         }
-        (Rule::NotYaml, None) => broken(&refusal.message.replace("cannot be read as YAML: ", ""), refusal.line),
-        _ => Finding::from(refusal),
+        (ErrorKind::NotYaml, None) => broken(&error.message.replace("cannot be read as YAML: ", ""), error.line),
+        _ => Finding::from(Refusal::from(error)),
     }
 }
 
@@ -188,7 +189,7 @@ fn policy() -> Finding {
 
 /// The line of a key of the whole document.
 fn line_of(text: &str, key: &str) -> Option<usize> {
-    lines_of_places(text).get(&[Place::Key(key.to_owned())])
+    lines_of_places(text).get(&[Segment::Key(key.to_owned())])
 }
 
 fn wrong_group(api_version: &str) -> Finding {

@@ -2,10 +2,11 @@
 
 use std::thread;
 
+use yaml_edit::Segment;
+
 use super::limits;
 use super::read::{self, Config, Content};
 use super::version::{GROUP, Version};
-use crate::edit::Place;
 use crate::finding::Finding;
 use crate::observe::Source;
 
@@ -125,5 +126,5 @@ pub(crate) fn not_accepted(config: &Config, version: Version) -> Finding {
     let newest = accepted.last().copied().unwrap_or("v1");
     Finding::error("api-version", message, format!("write the configuration as {GROUP}/{newest}"))
         .in_file(config.file.clone())
-        .at_line(config.line(&[Place::Key("apiVersion".to_owned())]))
+        .at_line(config.line(&[Segment::Key("apiVersion".to_owned())]))
 }

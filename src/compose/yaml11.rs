@@ -39,11 +39,10 @@ fn is_date(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::edit;
 
     #[test]
     fn words_that_two_readers_read_differently_are_found_unless_quoted() {
-        let first_ambiguous = |text: &str| edit::survey(text, is_ambiguous).unwrap().bare;
+        let first_ambiguous = |text: &str| yaml_edit::survey(text, is_ambiguous).unwrap().bare;
         for word in ["yes", "Off", "y", "012", "-017", "0b11", "0o14", "1_000", "12:30:45", "2001-01-01"] {
             assert_eq!(first_ambiguous(&format!("a: 1\nb: {word}\n")), Some((word.to_owned(), 2)));
             assert_eq!(first_ambiguous(&format!("b: \"{word}\"\n")), None);

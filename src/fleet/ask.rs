@@ -15,16 +15,31 @@ use super::judge::ClusterObjects;
 use super::wanted;
 use crate::cluster::{self, ANSWER_TIMEOUT, CONTROL_PLANE_LABELS, root_cause};
 use crate::finding::{Finding, Level};
+use crate::target::SCHEDULER_PODS;
 
 /// Agents and their DaemonSet are found by these, whatever they are called.
 const AGENT_LABELS: &str = "app.kubernetes.io/part-of=schedpatch,app.kubernetes.io/component=agent";
-/// Where static pods of schedulers are.
+/// Where the Lease of the schedulers is.
 const SYSTEM: &str = "kube-system";
-/// Mirror pods of schedulers: kubeadm, RKE2 and their like; kops.
-const SCHEDULER_LABELS: [&str; 2] = ["component=kube-scheduler", "k8s-app=kube-scheduler"];
 const LEASE: &str = "kube-scheduler";
-/// The API server cannot be reached now, perhaps later.
-pub(super) const AWAY: &str = "api-away";
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// The API server cannot be reached now, perhaps later
+    Away(Finding),
+    /// It answered, and asking again would not help
+    Refused(Finding),
+}
+
+impl Unanswered {
+    /// In words.
+    pub fn finding(self) -> Finding {
+        match self {
+            Self::Away(finding) | Self::Refused(finding) => finding,
+        }
+    }
+}
 
 /// Connects as a person does: by a kubeconfig, or else as the pod's service account.
 pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, Finding> {
@@ -46,7 +61,7 @@ pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result
 }
 
 /// Asks for everything once.
-pub async fn ask(client: &Client, namespace: Option<&str>) -> Result<ClusterObjects, Finding> {
+pub async fn ask(client: &Client, namespace: Option<&str>) -> Result<ClusterObjects, Unanswered> {
     let sets: Api<DaemonSet> = match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
@@ -61,7 +76,7 @@ pub async fn ask(client: &Client, namespace: Option<&str>) -> Result<ClusterObje
         lease(client)
     );
     let (nodes, schedulers, sets) = (nodes?, schedulers?, sets?);
-    let set = the_one(sets.items)?;
+    let set = the_one(sets.items).map_err(Unanswered::Refused)?;
     let (mut agents, mut config_maps) = (Vec::new(), BTreeMap::new());
     if let Some(set) = &set {
         let namespace = set.metadata.namespace.clone().unwrap_or_default();
@@ -81,7 +96,7 @@ pub async fn ask(client: &Client, namespace: Option<&str>) -> Result<ClusterObje
 }
 
 /// The control-plane nodes: what we need stands in their metadata.
-async fn nodes(client: &Client) -> Result<Vec<ObjectMeta>, Finding> {
+async fn nodes(client: &Client) -> Result<Vec<ObjectMeta>, Unanswered> {
     let nodes: Api<Node> = Api::all(client.clone());
     let mut found = BTreeMap::new();
     for label in CONTROL_PLANE_LABELS {
@@ -92,12 +107,13 @@ async fn nodes(client: &Client) -> Result<Vec<ObjectMeta>, Finding> {
     Ok(found.into_values().collect())
 }
 
-async fn schedulers(client: &Client) -> Result<Vec<Pod>, Finding> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), SYSTEM);
+async fn schedulers(client: &Client) -> Result<Vec<Pod>, Unanswered> {
+    let (namespace, all_labels) = SCHEDULER_PODS;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let mut found = BTreeMap::new();
-    for labels in SCHEDULER_LABELS {
+    for labels in all_labels {
         let labelled = ListParams::default().labels(labels);
-        let list = answer(format!("list pods in namespace {SYSTEM}"), pods.list(&labelled)).await?;
+        let list = answer(format!("list pods in namespace {namespace}"), pods.list(&labelled)).await?;
         found.extend(list.items.into_iter().map(|pod| (pod.metadata.name.clone(), pod)));
     }
     Ok(found.into_values().collect())
@@ -107,7 +123,8 @@ async fn schedulers(client: &Client) -> Result<Vec<Pod>, Finding> {
 async fn lease(client: &Client) -> Result<Option<Lease>, Finding> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), SYSTEM);
     let right = format!("get the lease {LEASE} in namespace {SYSTEM}");
-    answer(right, leases.get_opt(LEASE)).await.map_err(|finding| Finding { level: Level::Warning, ..finding })
+    let answered = answer(right, leases.get_opt(LEASE)).await;
+    answered.map_err(|unanswered| Finding { level: Level::Warning, ..unanswered.finding() })
 }
 
 /// There may be none, but not several.
@@ -126,26 +143,24 @@ fn the_one(mut sets: Vec<DaemonSet>) -> Result<Option<DaemonSet>, Finding> {
 }
 
 /// Waits for an answer, but not for ever. `right` is what the caller must be allowed to do, in words.
-async fn answer<T>(right: String, asked: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Finding> {
+async fn answer<T>(right: String, asked: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Unanswered> {
     let away = |why: String| {
         let message = format!("the API server does not answer: {why}");
-        Finding::error(
-            AWAY,
-            message,
-            "check the address in the kubeconfig and the way there: kubectl get --raw /readyz",
-        )
+        let way_out = "check the address in the kubeconfig and the way there: kubectl get --raw /readyz";
+        Unanswered::Away(Finding::error("api-away", message, way_out))
     };
+    let refused = |rule, message: String, way_out| Unanswered::Refused(Finding::error(rule, message, way_out));
     match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(kube::Error::Api(status))) => Err(match status.code {
             401 => {
                 let message = format!("the API server does not know you (401): {}", status.message);
                 let way_out = "log in again, or give another --context: see kubectl auth whoami";
-                Finding::error("api-unauthorized", message, way_out)
+                refused("api-unauthorized", message, way_out)
             }
             403 => {
                 let message = format!("you may not {right} (403): {}", status.message);
-                Finding::error(
+                refused(
                     "api-forbidden",
                     message,
                     "docs/operate/status.md has the rights that this needs, ready to apply",
@@ -154,12 +169,12 @@ async fn answer<T>(right: String, asked: impl Future<Output = Result<T, kube::Er
             429 | 500.. => away(format!("{} ({})", status.message, status.code)),
             code => {
                 let message = format!("cannot {right} ({code}): {}", status.message);
-                Finding::error("api-refused", message, "see whether --kubeconfig and --context name a Kubernetes API")
+                refused("api-refused", message, "see whether --kubeconfig and --context name a Kubernetes API")
             }
         }),
         Ok(Err(kube::Error::Auth(error))) => {
             let message = format!("the kubeconfig's way to log in failed: {}", root_cause(&error));
-            Err(Finding::error("api-unauthorized", message, "log in again, or give another --context"))
+            Err(refused("api-unauthorized", message, "log in again, or give another --context"))
         }
         Ok(Err(error)) => Err(away(root_cause(&error))),
         Err(_) => Err(away(format!("nothing came in {} s", ANSWER_TIMEOUT.as_secs()))),

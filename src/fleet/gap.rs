@@ -60,7 +60,7 @@ pub(super) fn gap(row: &NodeRow, wanted: Option<&str>) -> Option<Missing> {
 /// What the running scheduler lacks, whatever its agent says.
 fn running_gap(said: &NodeAnnotations, scheduler: Option<&SchedulerPod>) -> Option<(&'static str, String)> {
     let Some(running) = scheduler else {
-        return Some(("NoScheduler", "no mirror pod of a scheduler is here".to_owned()));
+        return Some(("NoScheduler", "no pod shows a scheduler here".to_owned()));
     };
     let pod = &running.pod;
     if running.revision.is_none() || (&running.revision, &running.generation) != (&said.revision, &said.generation) {

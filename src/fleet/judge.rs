@@ -8,13 +8,10 @@ use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::gap::gap;
-use super::step::ContainerState;
-use super::{AgentPod, Counts, FORMAT_VERSION, Fleet, NodeAnnotations, NodeRow, SchedulerPod, Wanted, wanted};
-use crate::edit;
+use super::{AgentPod, Counts, FORMAT_VERSION, Fleet, NodeAnnotations, NodeRow, Wanted, wanted};
 use crate::finding::Finding;
+use crate::target;
 
-/// The kubelet marks the API's copy of a static pod with this.
-const MIRROR: &str = "kubernetes.io/config.mirror";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// What the API said.
@@ -62,14 +59,9 @@ pub fn judge(answers: &ClusterObjects) -> Fleet {
             *known = Some(agent);
         }
     }
-    for pod in schedulers.iter().filter(|pod| annotation(&pod.metadata, MIRROR).is_some()) {
-        let Some(node) = node_of(pod) else { continue };
-        let scheduler = scheduler(pod);
-        let known = &mut row(&mut rows, node).scheduler;
-        let is_better = |known: &SchedulerPod| known.revision.is_none() && is_usual(pod, &scheduler);
-        if known.as_ref().is_none_or(is_better) {
-            *known = Some(scheduler);
-        }
+    for scheduler in target::schedulers_elsewhere(schedulers) {
+        let row = row(&mut rows, &scheduler.node);
+        row.scheduler = Some(scheduler.into());
     }
     let leader = match lease {
         Ok(lease) => lease.as_ref().and_then(|lease| lease.spec.as_ref()?.holder_identity.clone()),
@@ -175,31 +167,6 @@ fn runs_as(own: &Container, asked: &Container) -> bool {
     let variables = own.env.as_deref().unwrap_or_default();
     (&own.command, &own.args) == (&asked.command, &asked.args)
         && asked.env.iter().flatten().all(|variable| variables.contains(variable))
-}
-
-fn scheduler(pod: &Pod) -> SchedulerPod {
-    let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
-    let found = containers.iter().find_map(|own| {
-        let words: Vec<&str> = [&own.command, &own.args].into_iter().flatten().flatten().map(String::as_str).collect();
-        Some((own, edit::flag_of(edit::scheduler_words(&words)?, "config")))
-    });
-    let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref()).into_iter().flatten();
-    let status = found.as_ref().and_then(|(own, _)| statuses.into_iter().find(|status| status.name == own.name));
-    SchedulerPod {
-        pod: name_of(pod),
-        revision: annotation(&pod.metadata, edit::REVISION).cloned(),
-        generation: annotation(&pod.metadata, edit::GENERATION).cloned(),
-        ready: status.is_some_and(|status| status.ready),
-        config: found.and_then(|(_, config)| config),
-        ending: pod.metadata.deletion_timestamp.is_some(),
-        state: ContainerState::of(status),
-    }
-}
-
-/// Of several schedulers on a node: ours, or else the one with the usual name.
-fn is_usual(pod: &Pod, scheduler: &SchedulerPod) -> bool {
-    let usual = node_of(pod).map(|node| format!("kube-scheduler-{}", node.to_lowercase()));
-    scheduler.revision.is_some() || usual.as_ref() == Some(&scheduler.pod)
 }
 
 /// The node that leads. The holder is a host's name and something random; the node may be called a little differently.

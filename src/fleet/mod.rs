@@ -13,12 +13,13 @@ mod wanted;
 
 use serde::Serialize;
 
-pub use ask::{ask, connect};
+pub use ask::{Unanswered, ask, connect};
 pub use judge::{ClusterObjects, judge};
 pub use show::show;
 pub use wait::wait;
 
 use crate::finding::{Finding, Level};
+use crate::target::{SchedulerElsewhere, StartState};
 
 /// Raised when a field changes its meaning or goes.
 const FORMAT_VERSION: u32 = 1;
@@ -124,7 +125,7 @@ struct AgentPod {
     ready: bool,
 }
 
-/// The scheduler's mirror pod on a node: what really runs there.
+/// The scheduler's pod on a node: what really runs there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SchedulerPod {
@@ -138,7 +139,14 @@ struct SchedulerPod {
     #[serde(skip)]
     ending: bool,
     #[serde(skip)]
-    state: step::ContainerState,
+    state: StartState,
+}
+
+impl From<SchedulerElsewhere> for SchedulerPod {
+    fn from(seen: SchedulerElsewhere) -> Self {
+        let SchedulerElsewhere { node: _, pod, revision, generation, config, ready, ending, state } = seen;
+        Self { pod, revision, generation, config, ready, ending, state }
+    }
 }
 
 impl Fleet {

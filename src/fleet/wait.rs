@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube::Client;
 use tokio::time::Instant;
 
-use super::ask::{AWAY, ask};
+use super::ask::{Unanswered, ask};
 use super::{Fleet, judge, show};
 use crate::finding::Finding;
 
@@ -28,12 +28,14 @@ pub async fn wait(
     loop {
         let mut ended = match Box::pin(ask(client, namespace)).await {
             Ok(answers) => Ok(judge(&answers)),
-            Err(finding) if finding.rule == AWAY => Err(finding),
-            Err(finding) => return Err(finding),
+            Err(Unanswered::Away(finding)) => Err(finding),
+            Err(Unanswered::Refused(finding)) => return Err(finding),
         };
         let lines = match &ended {
             Ok(fleet) => lines(fleet),
-            Err(finding) => BTreeMap::from([("cluster".to_owned(), (AWAY.to_owned(), finding.message.clone()))]),
+            Err(finding) => {
+                BTreeMap::from([("cluster".to_owned(), (finding.rule.to_owned(), finding.message.clone()))])
+            }
         };
         if ended.is_ok() {
             reported.retain(|subject, _| lines.contains_key(subject));

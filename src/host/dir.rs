@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{self, OFlag, OpenHow, ResolveFlag};
@@ -21,6 +21,7 @@ const MAX_RACES: usize = 16;
 pub struct Root {
     fd: OwnedFd,
     walk: Walk,
+    path: PathBuf,
 }
 
 /// Who walks down a path.
@@ -43,7 +44,12 @@ impl Root {
     /// Opens the root.
     pub fn open(path: &Path) -> io::Result<Self> {
         let fd = fcntl::open(path, dir_flags(), Mode::empty())?;
-        Ok(Self { fd, walk: Walk::Kernel })
+        Ok(Self { fd, walk: Walk::Kernel, path: path.to_owned() })
+    }
+
+    /// Where it is in our own tree.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The same, with another way to walk.

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 
 use crate::finding::Finding;
 use crate::host::{self, HostPath, HostRoot, unfinished};
-use crate::platform::ManifestFile;
+use crate::target::TargetFile;
 
 /// Reads a manifest directory. One that is not there has no files.
-pub(super) fn read_dir(root: &HostRoot, dir: &HostPath) -> Result<Option<Vec<ManifestFile>>, Finding> {
+pub(super) fn read_dir(root: &HostRoot, dir: &HostPath) -> Result<Option<Vec<TargetFile>>, Finding> {
     let unreadable = |error: io::Error| {
         let way_out = "correct the path, or run as a user who may read it (the directory usually belongs to root)";
         Finding::error("unreadable", format!("cannot read the manifest directory: {error}"), way_out).in_file(dir)
@@ -23,7 +23,7 @@ pub(super) fn read_dir(root: &HostRoot, dir: &HostPath) -> Result<Option<Vec<Man
         }
         Err(error) => return Err(unreadable(error)),
     };
-    let mut files: Vec<ManifestFile> = Vec::new();
+    let mut files: Vec<TargetFile> = Vec::new();
     let mut hidden = BTreeSet::new();
     for entry in entries {
         let entry = entry.map_err(unreadable)?;
@@ -47,7 +47,7 @@ pub(super) fn read_dir(root: &HostRoot, dir: &HostPath) -> Result<Option<Vec<Man
 }
 
 /// Reads one manifest; `None` for a directory, which the kubelet passes over.
-fn read_file(path: HostPath, real: io::Result<PathBuf>, is_link: bool) -> Option<ManifestFile> {
+fn read_file(path: HostPath, real: io::Result<PathBuf>, is_link: bool) -> Option<TargetFile> {
     let metadata = real.as_ref().ok().and_then(|real| fs::metadata(real).ok());
     if metadata.as_ref().is_some_and(fs::Metadata::is_dir) {
         return None;
@@ -55,5 +55,5 @@ fn read_file(path: HostPath, real: io::Result<PathBuf>, is_link: bool) -> Option
     let mode = metadata.map_or(0, |metadata| metadata.permissions().mode() & 0o7777);
     let text = real.and_then(|real| host::read_small_file(&real)).map_err(|error| error.to_string());
     let text = text.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned()));
-    Some(ManifestFile { path, text, mode, is_link, has_leftover: false })
+    Some(TargetFile { path, text, mode, is_link, has_leftover: false })
 }

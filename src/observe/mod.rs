@@ -13,12 +13,12 @@ pub use fingerprint::Fingerprint;
 pub use sources::Source;
 pub use state::{FileAccess, RevisionFile, State};
 
-use crate::edit::{self, HostMount, Refusal, SchedulerPod};
 use crate::finding::Finding;
 use crate::host::{self, HostPath, HostRoot};
 use crate::journal::LOCK_FILE;
-use crate::platform::{self, HostFacts, Marker, Target};
+use crate::platform::{HostFacts, Marker, Target};
 use crate::settings::Settings;
+use crate::target::{self, HostMount, Specs};
 
 /// Everything that a plan is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +29,8 @@ pub struct Snapshot {
     pub sources: Result<Vec<Source>, Finding>,
     /// What we did before
     pub state: State,
-    /// What the manifests say that may be about a scheduler, by their path
-    pub pods: Pods,
+    /// What the files say that may be about a scheduler
+    pub specs: Specs,
     /// Configuration files that schedulers here already have, by their path on the host; or why they cannot be read
     pub bases: BTreeMap<String, Result<Vec<u8>, String>>,
     /// The paths that the scheduler shall see besides, or why one cannot be mounted
@@ -46,9 +46,6 @@ pub enum Scope {
     All,
 }
 
-/// What manifests say about their schedulers, or why they cannot be edited.
-pub type Pods = BTreeMap<String, Result<SchedulerPod, Refusal>>;
-
 /// Looks at the host and at the sources.
 pub fn take_snapshot(settings: &Settings) -> Result<Snapshot, Finding> {
     take_snapshot_after(settings, Scope::All, None)
@@ -59,7 +56,7 @@ pub fn take_snapshot_after(settings: &Settings, scope: Scope, before: Option<&Sn
     let root = HostRoot::new(&settings.host_root);
     root.resolve("/").and_then(std::fs::read_dir).map_err(|error| no_host_root(&settings.host_root, &error))?;
     let mut facts = HostFacts { given_dir: settings.manifest_dir(), ..HostFacts::default() };
-    for marker in platform::ALL.iter().flat_map(|platform| platform.markers) {
+    for marker in settings.platforms.iter().flat_map(|platform| platform.markers) {
         match marker {
             Marker::Path(path) => {
                 if root.exists(path) {
@@ -80,16 +77,17 @@ pub fn take_snapshot_after(settings: &Settings, scope: Scope, before: Option<&Sn
     }
     let mut state = state::read(&root, &settings.state_dir)?;
     let of_journal = state.recorded.target.as_ref().map(HostPath::parent);
-    let others: BTreeSet<HostPath> = platform_dirs().chain(of_journal).collect();
+    let others: BTreeSet<HostPath> = platform_dirs(settings).chain(of_journal).collect();
     for dir in others.iter().filter(|dir| !facts.manifests.contains_key(*dir)) {
         facts.elsewhere.extend(manifests::read_dir(&root, dir).ok().flatten().unwrap_or_default());
     }
     state.settle(|target| facts.digest_of(target));
+    note_restart(settings, &mut state);
     let same = before.filter(|before| before.facts.manifests == facts.manifests);
-    let pods = same.map_or_else(|| read_pods(&facts), |before| before.pods.clone());
+    let specs = same.map_or_else(|| read_specs(settings, &facts), |before| before.specs.clone());
     let bases = match same {
         Some(before) => read_bases(&root, before.bases.keys().cloned()),
-        None => read_bases(&root, base_paths(&facts, &pods)),
+        None => read_bases(&root, base_paths(settings, &facts, &specs)),
     };
     let (mounts, sources) = match scope {
         Scope::Host => (Ok(Vec::new()), Ok(Vec::new())),
@@ -98,7 +96,16 @@ pub fn take_snapshot_after(settings: &Settings, scope: Scope, before: Option<&Sn
             settings.sources.iter().map(|dir| sources::read(dir)).collect(),
         ),
     };
-    Ok(Snapshot { facts, sources, state, pods, bases, mounts })
+    Ok(Snapshot { facts, sources, state, specs, bases, mounts })
+}
+
+/// A restart that was asked for has happened once something else runs. Whoever cannot be asked says nothing.
+fn note_restart(settings: &Settings, state: &mut State) {
+    let target = state.journal.target.as_ref().filter(|_| state.journal.awaits_restart());
+    let restarter = target.and_then(|target| settings.kind_in(&target.parent())?.activation().restarter());
+    if let Some(running) = restarter.and_then(|restarter| restarter.instance(&settings.host_root).ok()) {
+        state.journal = std::mem::take(&mut state.journal).restarted(&running);
+    }
 }
 
 /// Whether our directory is there.
@@ -134,15 +141,20 @@ pub(crate) fn own_content(path: &Path) -> io::Result<Vec<u8>> {
     host::read_small_file(path)
 }
 
-fn read_pods(facts: &HostFacts) -> Pods {
-    facts.about_schedulers().map(|(path, text)| (path.to_owned(), edit::read(text))).collect()
+fn read_specs(settings: &Settings, facts: &HostFacts) -> Specs {
+    let read = |(path, text): (&HostPath, &str)| {
+        let kind = settings.kind_in(&path.parent())?;
+        Some((path.to_string(), target::read(kind, text)))
+    };
+    facts.about_schedulers().filter_map(read).collect()
 }
 
 /// The configuration files that the schedulers' own flags name, through the mounts of their containers.
-fn base_paths(facts: &HostFacts, pods: &Pods) -> impl Iterator<Item = String> {
+fn base_paths(settings: &Settings, facts: &HostFacts, specs: &Specs) -> impl Iterator<Item = String> {
     facts.about_schedulers().filter_map(|(path, text)| {
-        let pod = pods.get(path)?.as_ref().ok()?;
-        let original = if pod.ours.is_none() { pod.clone() } else { edit::read_original(text).ok()? };
+        let spec = specs.get(path.as_str())?.as_ref().ok()?;
+        let kind = settings.kind_in(&path.parent())?;
+        let original = if spec.ours.is_none() { spec.clone() } else { target::read_original(kind, text).ok()? };
         original.host_path(original.config()?.1)
     })
 }
@@ -164,12 +176,12 @@ fn manifest_dirs(settings: &Settings) -> BTreeSet<HostPath> {
     if let Some(dir) = settings.manifest_dir() {
         return BTreeSet::from([dir]);
     }
-    platform_dirs().collect()
+    platform_dirs(settings).collect()
 }
 
-fn platform_dirs() -> impl Iterator<Item = HostPath> {
-    platform::ALL.iter().filter_map(|platform| match platform.target {
-        Target::StaticPod { dir } => Some(HostPath::from(dir)),
+fn platform_dirs(settings: &Settings) -> impl Iterator<Item = HostPath> {
+    settings.platforms.iter().filter_map(|platform| match platform.target {
+        Target::InDir { dir, .. } => Some(HostPath::from(dir)),
         Target::Refused { .. } => None,
     })
 }

@@ -6,11 +6,11 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::edit::CONFIG_FILE;
 use crate::finding::Finding;
 use crate::host::{self, HostRoot, is_unfinished};
 use crate::journal::{Journal, REVISIONS_DIR, STATE_FILE, TEXTS_DIR, is_revision, is_text};
 use crate::revision::Digest;
+use crate::target::CONFIG_FILE;
 
 /// What the state directory says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

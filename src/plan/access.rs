@@ -1,9 +1,9 @@
 //! Who may read a file of a revision. The composed configuration is for everybody; what came beside it (keys, CAs) is for
 //! the scheduler alone. Pure.
 
-use crate::edit::RunAs;
 use crate::finding::Finding;
 use crate::observe::FileAccess;
+use crate::target::RunAs;
 
 /// The mode and the owner that a file shall have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use similar::TextDiff;
 
 use super::{Step, StepKind};
-use crate::compose::hide_credentials;
-use crate::edit::CONFIG_FILE;
 use crate::revision::Digest;
+use crate::target::CONFIG_FILE;
+use crate::url::hide_credentials;
 
 /// Lines around a change.
 const CONTEXT: usize = 3;

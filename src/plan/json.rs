@@ -33,7 +33,8 @@ struct Scheduler<'a> {
 struct StepDocument<'a> {
     kind: &'static str,
     path: &'a str,
-    mode: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
     why: &'a str,
@@ -64,8 +65,10 @@ impl<'a> From<&'a Step> for StepDocument<'a> {
         let kind = match step.kind {
             StepKind::WriteFile => "writeFile",
             StepKind::ReplaceTarget => "replaceTarget",
+            StepKind::Restart => "restart",
         };
-        let (mode, owner) = (format!("{:04o}", step.access.mode), step.access.owner());
+        let mode = (step.kind != StepKind::Restart).then(|| format!("{:04o}", step.access.mode));
+        let owner = step.access.owner();
         Self { kind, path: &step.path, mode, owner, why: &step.why, diff: diff::unified(step) }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
+use anstyle::{AnsiColor, Style};
+
 use super::{Plan, Step, StepKind, diff};
 use crate::finding::{Finding, Level};
 
@@ -14,16 +16,16 @@ pub enum Colour {
     On,
 }
 
-const RED: &str = "31";
-const GREEN: &str = "32";
-const YELLOW: &str = "33";
-const CYAN: &str = "36";
-const BOLD: &str = "1";
+const RED: Style = AnsiColor::Red.on_default();
+const GREEN: Style = AnsiColor::Green.on_default();
+const YELLOW: Style = AnsiColor::Yellow.on_default();
+const CYAN: Style = AnsiColor::Cyan.on_default();
+const BOLD: Style = Style::new().bold();
 
 impl Colour {
-    fn paint(self, code: &str, text: &str) -> String {
+    fn paint(self, style: Style, text: &str) -> String {
         match self {
-            Self::On => format!("\x1b[{code}m{text}\x1b[0m"),
+            Self::On => format!("{style}{text}{style:#}"),
             Self::Off => text.to_owned(),
         }
     }
@@ -80,7 +82,7 @@ fn write(out: &mut String, plan: &Plan, colour: Colour) -> fmt::Result {
     } else if plan.steps().is_empty() {
         writeln!(out, "\n{}", colour.paint(GREEN, "Nothing to change."))
     } else {
-        let files = plan.steps().len();
+        let files = plan.steps().iter().filter(|step| step.kind != StepKind::Restart).count();
         let noun = if files == 1 { "file" } else { "files" };
         writeln!(out, "\n{}", colour.paint(BOLD, &format!("{files} {noun} to change. Nothing was written.")))
     }
@@ -105,9 +107,13 @@ fn write_step(out: &mut String, number: usize, step: &Step, colour: Colour) -> f
     let verb = match step.kind {
         StepKind::WriteFile => "write",
         StepKind::ReplaceTarget => "replace",
+        StepKind::Restart => "restart the scheduler of",
     };
     let owner = step.access.owner().map_or_else(String::new, |owner| format!(", owner {owner}"));
-    let title = format!("{number}. {verb} {} (mode {:04o}{owner})", step.path, step.access.mode);
+    let mut title = format!("{number}. {verb} {}", step.path);
+    if step.kind != StepKind::Restart {
+        write!(title, " (mode {:04o}{owner})", step.access.mode)?;
+    }
     writeln!(out, "\n{}: {}", colour.paint(BOLD, &title), step.why)?;
     for line in diff::unified(step).lines() {
         let code = match line.as_bytes().first() {

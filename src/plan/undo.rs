@@ -2,17 +2,17 @@
 
 use std::borrow::Cow;
 
-use super::target::Chosen;
-use super::{Direction, Plan, Step, replace_target};
-use crate::edit::{self, Refusal, Rule};
+use super::{Direction, Plan, Step, Target, replace_target};
 use crate::finding::Finding;
 use crate::observe::State;
 use crate::revision::Digest;
+use crate::target::{Refusal, Rule};
 
 /// Plans to take ours out.
-pub(super) fn restore(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<Vec<Step>, Refusal> {
-    no_half_undo(state, chosen)?;
-    let after = original(state, chosen)?.into_owned();
+pub(super) fn restore(plan: &mut Plan, state: &State, target: &Target<'_>) -> Result<Vec<Step>, Refusal> {
+    let chosen = &target.chosen;
+    no_half_undo(state, target)?;
+    let after = original(state, target)?.into_owned();
     if after == chosen.text {
         let finding =
             Finding::info("nothing-to-restore", "the manifest carries nothing of schedpatch", "nothing to do");
@@ -25,9 +25,10 @@ pub(super) fn restore(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Re
 }
 
 /// Somebody took our marks out by hand and left something that needs our files.
-fn no_half_undo(state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
+fn no_half_undo(state: &State, target: &Target<'_>) -> Result<(), Refusal> {
+    let chosen = &target.chosen;
     let mut revisions = state.revisions.iter().map(String::as_str).chain(state.journal.revisions());
-    let Some(revision) = revisions.find(|revision| chosen.pod.ours.is_none() && chosen.text.contains(revision)) else {
+    let Some(revision) = revisions.find(|revision| chosen.spec.ours.is_none() && chosen.text.contains(revision)) else {
         return Ok(());
     };
     let line = chosen.text.lines().position(|line| line.contains(revision)).map(|index| index + 1);
@@ -41,26 +42,26 @@ fn no_half_undo(state: &State, chosen: &Chosen<'_>) -> Result<(), Refusal> {
 
 /// The target without our edit. If nobody else wrote since, these are the very bytes that were there before; otherwise our parts are
 /// removed from the present text.
-pub(super) fn original<'a>(state: &'a State, chosen: &Chosen<'_>) -> Result<Cow<'a, str>, Refusal> {
+pub(super) fn original<'a>(state: &'a State, target: &Target<'_>) -> Result<Cow<'a, str>, Refusal> {
+    let chosen = &target.chosen;
     let is_ours = state.journal.is_current(chosen.digest);
     let kept = state.journal.original.filter(|_| is_ours).and_then(|digest| state.texts.get(&digest));
     match kept.and_then(|bytes| std::str::from_utf8(bytes).ok()) {
         Some(kept) => Ok(Cow::Borrowed(kept)),
-        None => edit::unpatch(chosen.text)?.prove().map(Cow::Owned),
+        None => target.kind.read(chosen.text)?.restore().map(Cow::Owned),
     }
 }
 
 /// Plans to go back to what was last proven to run; where nothing was, that is the original.
-pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<Vec<Step>, Refusal> {
-    let journal = &state.journal;
-    let Some(good) = &journal.last_good else { return restore(plan, state, chosen) };
+pub(super) fn back(plan: &mut Plan, state: &State, target: &Target<'_>) -> Result<Vec<Step>, Refusal> {
+    let (chosen, journal) = (&target.chosen, &state.journal);
+    let Some(good) = &journal.last_good else { return restore(plan, state, target) };
     let is_whole = good
         .files
         .iter()
         .all(|(path, digest)| state.revision_files.get(path).is_some_and(|file| file.digest == *digest));
-    let config = edit::last_flag(&chosen.pod.flags, "config").and_then(|flag| flag.value.as_ref());
-    let is_named = config.is_some_and(|config| good.files.contains_key(config));
-    if is_whole && is_named && chosen.pod.ours.as_ref().is_some_and(|ours| ours.revision == good.revision) {
+    let is_named = chosen.spec.flag("config").is_some_and(|config| good.files.contains_key(config));
+    if is_whole && is_named && chosen.spec.ours.as_ref().is_some_and(|ours| ours.revision == good.revision) {
         let message = format!("the last good revision is in place: {}", good.revision);
         plan.findings.push(Finding::info(
             "nothing-to-restore",
@@ -70,12 +71,12 @@ pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Resul
         return Ok(Vec::new());
     }
     let text = state.texts.get(&good.text).and_then(|bytes| std::str::from_utf8(bytes).ok());
-    let original = original(state, chosen)?;
+    let original = original(state, target)?;
     let why_not = match text {
         None => Some("its text is gone"),
         Some(_) if !is_whole => Some("its files are not what they were"),
         // an upgrade or another person changed the manifest since: the old text would undo that
-        Some(text) if edit::unpatch(text)?.prove()? != original => Some("the manifest itself has changed since"),
+        Some(text) if target.kind.read(text)?.restore()? != original => Some("the manifest itself has changed since"),
         Some(_) => None,
     };
     let (Some(text), None) = (text, why_not) else {
@@ -85,10 +86,10 @@ pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Resul
             why_not.unwrap_or_default()
         );
         plan.findings.push(Finding::warning("no-last-good", message, "apply the configuration again afterwards"));
-        return restore(plan, state, chosen);
+        return restore(plan, state, target);
     };
     let generation = plan.next_generation(journal.generation)?;
-    let after = edit::recommit(text, generation)?.prove()?;
+    let after = target.kind.read(text)?.recommit(generation)?;
     plan.revision = Some(good.revision.clone());
     plan.generation = Some(generation);
     plan.original = Some(original.into_owned());
@@ -99,16 +100,17 @@ pub(super) fn back(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Resul
 }
 
 /// Plans the text in place once more under the next generation, if it carries our edit.
-pub(super) fn nudge(plan: &mut Plan, state: &State, chosen: &Chosen<'_>) -> Result<Vec<Step>, Refusal> {
-    let (Some(ours), Some(current)) = (&chosen.pod.ours, &state.journal.current) else { return Ok(Vec::new()) };
+pub(super) fn nudge(plan: &mut Plan, state: &State, target: &Target<'_>) -> Result<Vec<Step>, Refusal> {
+    let chosen = &target.chosen;
+    let (Some(ours), Some(current)) = (&chosen.spec.ours, &state.journal.current) else { return Ok(Vec::new()) };
     let generation = plan.next_generation(state.journal.generation)?;
-    let after = edit::recommit(chosen.text, generation)?.prove()?;
+    let after = target.kind.read(chosen.text)?.recommit(generation)?;
     plan.revision = Some(ours.revision.clone());
     plan.generation = Some(generation);
-    plan.original = Some(original(state, chosen)?.into_owned());
+    plan.original = Some(original(state, target)?.into_owned());
     plan.files.clone_from(&current.files);
     plan.digest = current.digest;
-    let why = format!("the kubelet did not notice generation {}", ours.generation);
+    let why = format!("generation {} was not noticed", ours.generation);
     Ok(vec![replace_target(chosen.file, chosen.text, after, why)])
 }
 
@@ -140,8 +142,8 @@ pub(super) fn judge_state(plan: &mut Plan, state: &State, direction: Direction, 
         return Err(Finding::error("other-target", message, way_out).in_file(path));
     }
     if let (Direction::Apply, Some(hold)) = (direction, &journal.hold) {
-        let message = format!("held since {} by {}: an agent writes nothing", hold.since, hold.by);
-        plan.findings.push(Finding::info("hold", message, "schedpatch apply ends it"));
+        let message = format!("held since {} by {}: an agent writes nothing until then", hold.since, hold.by);
+        plan.findings.push(Finding::info("hold", message, "schedpatch apply ends the hold"));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Which platform a host is, and why we think so.
 
-use super::{ALL, HostFacts, MANAGED_FAMILY, Marker, Platform};
+use super::{HostFacts, MANAGED_FAMILY, Marker, Platform, Platforms};
 use crate::finding::Finding;
 
 /// A platform and the evidence for it.
@@ -13,13 +13,13 @@ pub struct Detected {
 }
 
 /// The platform of this public name.
-pub fn named(id: &str) -> Option<&'static Platform> {
-    ALL.iter().copied().find(|platform| platform.id == id)
+pub fn named(platforms: Platforms, id: &str) -> Option<&'static Platform> {
+    platforms.iter().copied().find(|platform| platform.id == id)
 }
 
 /// Looks at the facts: the most special platform of the one family that shows itself.
-pub fn detect(facts: &HostFacts) -> Result<Detected, Finding> {
-    let mut seen: Vec<Detected> = ALL
+pub fn detect(platforms: Platforms, facts: &HostFacts) -> Result<Detected, Finding> {
+    let mut seen: Vec<Detected> = platforms
         .iter()
         .map(|platform| Detected { platform, evidence: evidence(platform, facts) })
         .filter(|detected| !detected.evidence.is_empty())

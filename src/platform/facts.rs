@@ -5,42 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::finding::Finding;
 use crate::host::HostPath;
 use crate::revision::Digest;
-
-/// One file of a manifest directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ManifestFile {
-    /// Its path on the host
-    pub path: HostPath,
-    /// Its text, or why it is none
-    pub text: Result<String, String>,
-    /// Permission bits
-    pub mode: u32,
-    /// Whether it is a link to a file elsewhere
-    pub is_link: bool,
-    /// Whether a killed run left its unfinished copy beside it
-    pub has_leftover: bool,
-}
-
-impl ManifestFile {
-    /// Whether it may be about a scheduler: by a word in it, or by its name, since it may be empty or broken.
-    pub fn names_scheduler(&self) -> bool {
-        self.is_named_scheduler() || self.text.as_ref().is_ok_and(|text| text.contains("kube-scheduler"))
-    }
-
-    /// Whether its file name says so.
-    pub fn is_named_scheduler(&self) -> bool {
-        self.path.name().contains("scheduler")
-    }
-}
+use crate::target::TargetFile;
 
 /// What the host shows about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostFacts {
     pub(crate) paths: BTreeSet<&'static str>,
     pub(crate) texts: BTreeMap<&'static str, String>,
-    pub(crate) manifests: BTreeMap<HostPath, Result<Option<Vec<ManifestFile>>, Finding>>,
+    pub(crate) manifests: BTreeMap<HostPath, Result<Option<Vec<TargetFile>>, Finding>>,
     /// Manifests in directories that are not asked about, but whose pods may use files of ours
-    pub(crate) elsewhere: Vec<ManifestFile>,
+    pub(crate) elsewhere: Vec<TargetFile>,
     pub(crate) given_dir: Option<HostPath>,
 }
 
@@ -62,7 +36,7 @@ impl HostFacts {
     }
 
     /// The files of a platform's manifest directory, or of the one that was given instead; `None` if it is not there.
-    pub fn manifests_in(&self, dir: &str) -> Result<Option<&[ManifestFile]>, Finding> {
+    pub fn manifests_in(&self, dir: &str) -> Result<Option<&[TargetFile]>, Finding> {
         match self.manifests.get(self.manifest_dir(dir)) {
             Some(Ok(files)) => Ok(files.as_deref()),
             Some(Err(finding)) => Err(finding.clone()),
@@ -86,15 +60,15 @@ impl HostFacts {
     }
 
     /// The manifests that hold a word, or that cannot be read.
-    pub fn mentioning<'a>(&'a self, word: &'a str) -> impl Iterator<Item = &'a ManifestFile> {
+    pub fn mentioning<'a>(&'a self, word: &'a str) -> impl Iterator<Item = &'a TargetFile> {
         let files = self.manifests.values().flatten().flatten().flatten().chain(&self.elsewhere);
         files.filter(move |file| file.text.as_ref().map_or(true, |text| text.contains(word)))
     }
 
     /// Path and text of the manifests that may be about a scheduler.
-    pub(crate) fn about_schedulers(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn about_schedulers(&self) -> impl Iterator<Item = (&HostPath, &str)> {
         let files = self.manifests.values().flatten().flatten().flatten().filter(|file| file.names_scheduler());
-        files.filter_map(|file| Some((file.path.as_str(), file.text.as_deref().ok()?)))
+        files.filter_map(|file| Some((&file.path, file.text.as_deref().ok()?)))
     }
 
     /// Digest of a manifest's text, if it can be read.

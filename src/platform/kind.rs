@@ -4,10 +4,11 @@
 //! Upstream: <https://kind.sigs.k8s.io/>
 
 use super::{KUBEADM_FAMILY, KUBEADM_MANIFESTS, Marker, Platform, Target};
+use crate::target::static_pod::StaticPod;
 
 pub(super) static PLATFORM: Platform = Platform {
     id: "kind",
     family: KUBEADM_FAMILY,
     markers: &[Marker::Path("/kind/version"), Marker::Path("/kind/kubeadm.conf")],
-    target: Target::StaticPod { dir: KUBEADM_MANIFESTS },
+    target: Target::InDir { kind: &StaticPod, dir: KUBEADM_MANIFESTS },
 };

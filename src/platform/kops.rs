@@ -4,6 +4,7 @@
 //! Upstream: <https://kops.sigs.k8s.io/>
 
 use super::{KUBEADM_FAMILY, KUBEADM_MANIFESTS, Marker, Platform, Target};
+use crate::target::static_pod::StaticPod;
 
 pub(super) static PLATFORM: Platform = Platform {
     id: "kops",
@@ -14,5 +15,5 @@ pub(super) static PLATFORM: Platform = Platform {
         Marker::Path("/etc/sysconfig/kops-configuration"),
         Marker::Path("/opt/kops/conf/kube_env.yaml"),
     ],
-    target: Target::StaticPod { dir: KUBEADM_MANIFESTS },
+    target: Target::InDir { kind: &StaticPod, dir: KUBEADM_MANIFESTS },
 };

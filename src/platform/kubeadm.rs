@@ -4,10 +4,11 @@
 //! Upstream: <https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/>
 
 use super::{KUBEADM_FAMILY, KUBEADM_MANIFESTS, Marker, Platform, Target};
+use crate::target::static_pod::StaticPod;
 
 pub(super) static PLATFORM: Platform = Platform {
     id: "kubeadm",
     family: KUBEADM_FAMILY,
     markers: &[Marker::SchedulerIn(KUBEADM_MANIFESTS)],
-    target: Target::StaticPod { dir: KUBEADM_MANIFESTS },
+    target: Target::InDir { kind: &StaticPod, dir: KUBEADM_MANIFESTS },
 };

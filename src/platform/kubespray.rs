@@ -4,10 +4,11 @@
 //! Upstream: <https://kubespray.io/>
 
 use super::{KUBEADM_FAMILY, KUBEADM_MANIFESTS, Marker, Platform, Target};
+use crate::target::static_pod::StaticPod;
 
 pub(super) static PLATFORM: Platform = Platform {
     id: "kubespray",
     family: KUBEADM_FAMILY,
     markers: &[Marker::Path("/etc/kubernetes/kubescheduler-config.yaml")],
-    target: Target::StaticPod { dir: KUBEADM_MANIFESTS },
+    target: Target::InDir { kind: &StaticPod, dir: KUBEADM_MANIFESTS },
 };

@@ -3,6 +3,7 @@
 //! Upstream: <https://minikube.sigs.k8s.io/>
 
 use super::{KUBEADM_FAMILY, KUBEADM_MANIFESTS, Marker, Platform, Target};
+use crate::target::static_pod::StaticPod;
 
 pub(super) static PLATFORM: Platform = Platform {
     id: "minikube",
@@ -12,5 +13,5 @@ pub(super) static PLATFORM: Platform = Platform {
         Marker::Path("/var/lib/minikube/binaries"),
         Marker::Path("/var/lib/minikube/kubeconfig"),
     ],
-    target: Target::StaticPod { dir: KUBEADM_MANIFESTS },
+    target: Target::InDir { kind: &StaticPod, dir: KUBEADM_MANIFESTS },
 };

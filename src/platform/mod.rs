@@ -21,10 +21,12 @@ mod rke2;
 mod talos;
 
 pub use detect::{Detected, detect, named};
-pub use facts::{HostFacts, ManifestFile};
+pub use facts::HostFacts;
+
+use crate::target::TargetKind;
 
 /// A distribution.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Platform {
     /// Public name, as in `--platform`
     pub id: &'static str,
@@ -48,11 +50,13 @@ pub enum Marker {
 }
 
 /// Where a platform defines its scheduler.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Target {
-    /// A static pod in this directory
-    StaticPod {
-        /// The kubelet's `staticPodPath`
+    /// In a file of a directory
+    InDir {
+        /// How such a file is read, edited, made effective and observed
+        kind: &'static dyn TargetKind,
+        /// The directory
         dir: &'static str,
     },
     /// Not ours to edit
@@ -71,8 +75,11 @@ const KUBEADM_FAMILY: &str = "kubeadm";
 /// Clouds that hide their control plane; they are told apart from everything else by the absence of a scheduler.
 const MANAGED_FAMILY: &str = "managed";
 
+/// Platforms to look for, the more special of a family first.
+pub type Platforms = &'static [&'static Platform];
+
 /// Every platform that is known, the more special of a family first.
-pub static ALL: &[&Platform] = &[
+pub static ALL: Platforms = &[
     &talos::PLATFORM,
     &openshift::PLATFORM,
     &microshift::PLATFORM,

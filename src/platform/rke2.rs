@@ -4,6 +4,7 @@
 //! Upstream: <https://docs.rke2.io/>
 
 use super::{Marker, Platform, Target};
+use crate::target::static_pod::StaticPod;
 
 const MANIFESTS: &str = "/var/lib/rancher/rke2/agent/pod-manifests";
 
@@ -11,5 +12,5 @@ pub(super) static PLATFORM: Platform = Platform {
     id: "rke2",
     family: "rke2",
     markers: &[Marker::Path("/var/lib/rancher/rke2/server"), Marker::SchedulerIn(MANIFESTS)],
-    target: Target::StaticPod { dir: MANIFESTS },
+    target: Target::InDir { kind: &StaticPod, dir: MANIFESTS },
 };

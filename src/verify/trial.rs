@@ -4,27 +4,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Container, Expectation, MirrorPod, Observation};
+use crate::target::{Expectation, Instance, Observation, Obstacle, Running, Waiting};
 
 /// A scheduler that ends twice by itself does not run.
 const MAX_ENDS: usize = 2;
 /// A pull or a mount may fail once or twice and then work.
 const STUCK: Duration = Duration::from_mins(1);
-/// The kubelet needs up to half a minute to end the old pod, and looks at its directory every 20 seconds anyway.
-const UNNOTICED: Duration = Duration::from_secs(90);
-/// How a scheduler ends that lost its lease, in lower case: kube-scheduler logs `"Leaderelection lost"`. It says nothing about
-/// its configuration.
-const LOST_LEASE: &str = "leaderelection lost";
-/// Waiting reasons of a container whose image is missing.
-const PULL_REASONS: [&str; 5] =
-    ["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"];
-/// Waiting reasons of a container that the kubelet cannot create or start.
-const START_REASONS: [&str; 3] = ["CreateContainerConfigError", "CreateContainerError", "RunContainerError"];
-
 /// How long is long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// So long a container must stay Ready
+    /// So long the scheduler must stay Ready
     pub settle: Duration,
     /// So long it may take
     pub timeout: Duration,
@@ -35,21 +24,21 @@ pub struct Limits {
 pub struct Trial {
     expected: Expectation,
     limits: Limits,
-    /// The container that failed before; the one that comes back must be another
-    failed_container: Option<String>,
+    /// The instance that failed before; the one that comes back must be another
+    failed_instance: Option<String>,
     nudged: bool,
     /// When the API answered last; none after a question that it did not answer
     last_answer: Option<Duration>,
     /// Time between answers of the API; silence does not count
     asked: Duration,
-    /// The same, since a pod of this commit was there, or since the beginning
+    /// The same, since a scheduler of this commit was seen, or since the beginning
     unnoticed: Duration,
     ready: Option<(String, Duration)>,
-    /// What `asked` was when the kubelet first said that it cannot start the container
+    /// What `asked` was when it first was said that the scheduler cannot be started
     stuck: Option<Duration>,
     /// Whether the proof was taken once
     is_confirmed: bool,
-    /// Containers of the time before the trial, which do not count
+    /// Instances of the time before the trial, which do not count
     before: Option<BTreeSet<String>>,
     ended: BTreeSet<String>,
     words: Option<String>,
@@ -60,11 +49,11 @@ pub struct Trial {
 pub enum Verdict {
     /// Nothing yet: in words, and when to look again at the latest
     Wait(String, Duration),
-    /// It runs: the container's id
+    /// It runs: the instance's id
     Proven(String),
     /// It does not, and this is the evidence
     Failed(Failure),
-    /// The kubelet seems not to have noticed: commit once more
+    /// The new text seems not to have been noticed: commit once more
     Nudge,
     /// Nobody can be asked, for this reason
     Unknown(String),
@@ -79,11 +68,11 @@ pub enum Cause {
     Ended,
     /// Its image cannot be pulled
     NotPulled,
-    /// The kubelet cannot create or start its container
+    /// It cannot be made or started
     NotStarted,
     /// It was not ready in time
     TimedOut,
-    /// The kubelet showed no pod of it in time
+    /// Nothing of it was seen in time
     NotShown,
     /// The journal says that it failed before
     Before,
@@ -108,17 +97,17 @@ pub struct Failure {
     pub cause: Cause,
     /// In words, with the scheduler's own
     pub message: String,
-    /// The container that failed
-    pub container: Option<String>,
+    /// The instance that failed
+    pub instance: Option<String>,
 }
 
 impl Trial {
     /// Begins a trial.
-    pub fn new(expected: Expectation, limits: Limits, failed_container: Option<String>) -> Self {
+    pub fn new(expected: Expectation, limits: Limits, failed_instance: Option<String>) -> Self {
         Self {
             expected,
             limits,
-            failed_container,
+            failed_instance,
             nudged: false,
             last_answer: None,
             asked: Duration::ZERO,
@@ -140,7 +129,7 @@ impl Trial {
     /// The commit was made once more; what was expected came under another generation.
     #[must_use]
     pub fn nudged(self, expected: Expectation) -> Self {
-        Self { nudged: true, ..Self::new(expected, self.limits, self.failed_container) }
+        Self { nudged: true, ..Self::new(expected, self.limits, self.failed_instance) }
     }
 
     /// The proof was taken: what comes after it is judged anew.
@@ -149,7 +138,7 @@ impl Trial {
         (self.asked, self.words, self.last_answer, self.is_confirmed) = (Duration::ZERO, None, None, true);
     }
 
-    /// Whether the container is up, as far as the last answer says.
+    /// Whether the scheduler is up, as far as the last answer says.
     pub fn is_ready(&self) -> bool {
         self.ready.is_some()
     }
@@ -168,18 +157,18 @@ impl Trial {
             Observation::Away(why) => self.judge_locally(why, healthy),
             Observation::Absent => {
                 self.ready = None;
-                self.judge_unnoticed("there is no mirror pod yet", now)
+                self.judge_unnoticed(self.expected.words.absent, now)
             }
-            Observation::Pod(pod) if !self.is_ours(pod) => {
+            Observation::Running(running) if !self.is_ours(running) => {
                 self.ready = None;
-                self.judge_unnoticed("the kubelet still shows the pod of before", now)
+                self.judge_unnoticed(self.expected.words.earlier, now)
             }
-            Observation::Pod(pod) => self.judge_pod(pod, healthy, now),
+            Observation::Running(running) => self.judge_running(running, healthy, now),
         }
     }
 
     fn count(&mut self, observation: &Observation, now: Duration) {
-        let answer = matches!(observation, Observation::Absent | Observation::Pod(_)).then_some(now);
+        let answer = observation.is_answer().then_some(now);
         if let (Some(last), Some(now)) = (self.last_answer, answer) {
             let passed = now.saturating_sub(last);
             self.asked += passed;
@@ -188,37 +177,34 @@ impl Trial {
         self.last_answer = answer;
     }
 
-    /// Whether this is the pod of the manifest, not that of an earlier text.
-    fn is_ours(&self, pod: &MirrorPod) -> bool {
+    /// Whether this is the scheduler of the text in place, not that of an earlier one.
+    fn is_ours(&self, running: &Running) -> bool {
         let Expectation { revision, generation, config, .. } = &self.expected;
-        (&pod.revision, &pod.generation, &pod.config) == (revision, generation, config)
+        (&running.revision, &running.generation, &running.config) == (revision, generation, config)
     }
 
-    fn judge_pod(&mut self, pod: &MirrorPod, healthy: Option<bool>, now: Duration) -> Verdict {
+    fn judge_running(&mut self, running: &Running, healthy: Option<bool>, now: Duration) -> Verdict {
         self.unnoticed = Duration::ZERO;
-        let Some(container) = &pod.container else {
+        let Some(instance) = &running.instance else {
             self.ready = None;
-            let message = "the kubelet does not start it: a volume may be missing";
-            return self.judge_stuck(Cause::NotStarted, "NotStarted", message, now);
+            return self.judge_stuck(Cause::NotStarted, "NotStarted", self.expected.words.not_started, now);
         };
-        self.note_end(container);
-        let is_other = self.failed_container.as_ref() != Some(&container.id);
-        if container.ready && is_other && !container.id.is_empty() && self.is_healthy(healthy) {
+        self.note_end(instance);
+        let is_other = self.failed_instance.as_ref() != Some(&instance.id);
+        if instance.ready && is_other && !instance.id.is_empty() && self.is_healthy(healthy) {
             self.unstick();
-            return self.judge_ready(&container.id, now);
+            return self.judge_ready(&instance.id, now);
         }
         self.ready = None;
         if self.ended.len() >= MAX_ENDS {
-            return self.failed(Cause::Ended, "the scheduler ended twice by itself", container);
+            return self.failed(Cause::Ended, "the scheduler ended twice by itself", instance);
         }
-        match &container.waiting {
-            Some((reason, message)) if PULL_REASONS.contains(&reason.as_str()) => {
-                self.judge_stuck(Cause::NotPulled, reason, message, now)
+        match &instance.waiting {
+            Some(Waiting { obstacle: Some(obstacle), reason, message }) => {
+                let cause = if *obstacle == Obstacle::Image { Cause::NotPulled } else { Cause::NotStarted };
+                self.judge_stuck(cause, reason, message, now)
             }
-            Some((reason, message)) if START_REASONS.contains(&reason.as_str()) => {
-                self.judge_stuck(Cause::NotStarted, reason, message, now)
-            }
-            Some((reason, _)) => {
+            Some(Waiting { reason, .. }) => {
                 self.unstick();
                 self.judge_time(&format!("the scheduler is waiting: {reason}"), now)
             }
@@ -234,16 +220,16 @@ impl Trial {
         self.expected.has_readiness_probe || healthy == Some(true)
     }
 
-    fn note_end(&mut self, container: &Container) {
-        let ended = container.ended.as_ref();
-        // a text that stood before comes back with the history of its pod
+    fn note_end(&mut self, instance: &Instance) {
+        let ended = instance.ended.as_ref();
+        // a text that stood before comes back with its history
         let is_first = self.before.is_none();
         let before = self.before.get_or_insert_with(BTreeSet::new);
         if let Some((id, words)) = ended {
             if is_first && self.expected.revision.is_none() {
                 before.insert(id.clone());
             }
-            if !before.contains(id) && !words.to_lowercase().contains(LOST_LEASE) {
+            if !before.contains(id) {
                 self.ended.insert(id.clone());
                 self.words = Some(words.clone());
             }
@@ -263,15 +249,15 @@ impl Trial {
         Verdict::Wait("the scheduler is ready; waiting whether it stays so".to_owned(), until)
     }
 
-    /// The container starts after all, and has the whole time to get ready.
+    /// It starts after all, and has the whole time to get ready.
     fn unstick(&mut self) {
         if self.stuck.take().is_some() {
             self.asked = Duration::ZERO;
         }
     }
 
-    /// The kubelet of this node does not report, so that nothing was shown says nothing: the time begins anew.
-    pub fn without_kubelet(&mut self) {
+    /// What was shown is of some time ago, so it says nothing: the time begins anew.
+    pub fn was_stale(&mut self) {
         (self.asked, self.unnoticed, self.last_answer) = (Duration::ZERO, Duration::ZERO, None);
         (self.stuck, self.ready) = (None, None);
     }
@@ -281,7 +267,7 @@ impl Trial {
         let stuck_for = self.asked.saturating_sub(*self.stuck.get_or_insert(self.asked));
         if stuck_for >= STUCK {
             let message = format!("the scheduler was not started for {} s: {reason}: {message}", STUCK.as_secs());
-            return Verdict::Failed(Failure { cause, message, container: None });
+            return Verdict::Failed(Failure { cause, message, instance: None });
         }
         self.judge_time(&format!("the scheduler is not started: {reason}"), now)
             .no_later_than(now + STUCK.saturating_sub(stuck_for))
@@ -291,11 +277,12 @@ impl Trial {
         if self.nudged || self.expected.revision.is_none() {
             return self.judge_time_for(Cause::NotShown, why, now);
         }
-        if self.unnoticed >= UNNOTICED {
-            return Verdict::Nudge;
+        let verdict = self.judge_time_for(Cause::NotShown, why, now);
+        match self.expected.unnoticed_after {
+            Some(limit) if self.unnoticed >= limit => Verdict::Nudge,
+            Some(limit) => verdict.no_later_than(now + limit.saturating_sub(self.unnoticed)),
+            None => verdict,
         }
-        let left = UNNOTICED.saturating_sub(self.unnoticed);
-        self.judge_time_for(Cause::NotShown, why, now).no_later_than(now + left)
     }
 
     fn judge_time(&self, why: &str, now: Duration) -> Verdict {
@@ -307,7 +294,7 @@ impl Trial {
         if left.is_zero() {
             let said = self.words.as_ref().map_or_else(String::new, |words| format!("; it said: {words}"));
             let message = format!("not ready after {} s: {why}{said}", self.limits.timeout.as_secs());
-            return Verdict::Failed(Failure { cause, message, container: None });
+            return Verdict::Failed(Failure { cause, message, instance: None });
         }
         Verdict::Wait(why.to_owned(), now + left)
     }
@@ -321,10 +308,10 @@ impl Trial {
         }
     }
 
-    fn failed(&self, cause: Cause, why: &str, container: &Container) -> Verdict {
+    fn failed(&self, cause: Cause, why: &str, instance: &Instance) -> Verdict {
         let said = self.words.as_ref().map_or_else(String::new, |words| format!("; it said: {words}"));
-        let container = Some(container.id.clone()).filter(|id| !id.is_empty());
-        Verdict::Failed(Failure { cause, message: format!("{why}{said}"), container })
+        let instance = Some(instance.id.clone()).filter(|id| !id.is_empty());
+        Verdict::Failed(Failure { cause, message: format!("{why}{said}"), instance })
     }
 }
 

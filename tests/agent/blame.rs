@@ -218,3 +218,19 @@ fn an_old_mark_of_another_revision_keeps_no_failing_one_in_place() {
         assert_eq!(node.manifest(), upgraded, "{}", node.message());
     });
 }
+
+#[test]
+fn an_unproven_revision_that_fails_is_taken_back_even_when_the_one_wanted_is_banned() {
+    story(|mut node| async move {
+        node.source(&config("crash.one"));
+        node.start();
+        node.until(Phase::RolledBack, 300).await;
+        node.source(&config("crash.two"));
+        node.until(Phase::Verifying, 60).await;
+        let second = node.revision().expect("ours");
+        node.source(&config("crash.one"));
+        node.pass(300).await;
+        assert_eq!(node.manifest(), MANIFEST, "{}", node.message());
+        assert!(node.journal().bad.contains_key(&second), "{:?}", node.journal().bad);
+    });
+}

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use schedpatch::edit;
 use schedpatch::finding::Finding;
 use schedpatch::journal::{Bad, Commit, Hold, Journal};
 use schedpatch::phase::{Action, Change, Decision, Fault, NodeState, Phase, Subject, after_verdict, decide};
 use schedpatch::plan::{Outcome, Plan, Step, StepKind, TargetNow};
 use schedpatch::revision::Digest;
+use schedpatch::target::Ours;
+use schedpatch::target::static_pod::{self, StaticPod};
 use schedpatch::timestamp::Timestamp;
 use schedpatch::verify::{Cause, Failure, Verdict};
 
@@ -16,10 +17,10 @@ const MANIFEST: &str = include_str!("../../examples/host/etc/kubernetes/manifest
 
 /// A plan towards `wanted` on a host whose manifest carries `stands`.
 fn plan(wanted: Option<&str>, stands: Option<&str>) -> Plan {
-    let mut pod = edit::read(MANIFEST).expect("the example is sound");
-    pod.ours = stands.map(|revision| edit::Ours { revision: revision.to_owned(), generation: 3 });
+    let mut spec = static_pod::read(MANIFEST).expect("the example is sound");
+    spec.ours = stands.map(|revision| Ours { revision: revision.to_owned(), generation: 3 });
     let (path, text) = ("/m.yaml".into(), MANIFEST.to_owned());
-    let target = TargetNow { path, text, digest: Digest::of_bytes(b"now"), pod };
+    let target = TargetNow { kind: &StaticPod, path, text, digest: Digest::of_bytes(b"now"), spec };
     Plan { revision: wanted.map(str::to_owned), target: Some(target), ..Plan::default() }
 }
 
@@ -122,7 +123,7 @@ fn errors_block_with_place_and_way_out() {
 }
 
 fn verdicts() -> [Verdict; 7] {
-    let failed = |cause| Verdict::Failed(Failure { cause, message: "it said no".to_owned(), container: None });
+    let failed = |cause| Verdict::Failed(Failure { cause, message: "it said no".to_owned(), instance: None });
     [
         Verdict::Proven("one".to_owned()),
         failed(Cause::Ended),
@@ -148,8 +149,7 @@ fn told(next: &Action) -> String {
 #[test]
 fn what_a_verdict_does() {
     let wanted = |was_proven, waits_for_image| Subject::Wanted { was_proven, waits_for_image };
-    let last_good =
-        |was_proven, may_clear| Subject::LastGood { failed: fault(), was_proven, may_clear, never_ran: false };
+    let last_good = |was_proven, may_clear| Subject::LastGood { failed: fault(), was_proven, may_clear };
     let (verifying, unknown, degraded) = ("say Verifying false", "say Unknown false", "say Degraded false");
     // proven, ended, not pulled, wait, unknown, nudge, dead
     let table: [(Subject, [&str; 7]); 7] = [

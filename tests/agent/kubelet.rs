@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use schedpatch::edit::{self, SchedulerPod};
+use schedpatch::target::{Ours, SchedulerSpec, static_pod};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -41,7 +41,7 @@ pub enum Fate {
 #[derive(Debug)]
 struct Run {
     text: String,
-    pod: SchedulerPod,
+    pod: SchedulerSpec,
     container: String,
     started: Instant,
     is_ready: bool,
@@ -51,7 +51,7 @@ struct Run {
     restart_at: Instant,
 }
 
-type Showing = (Option<(String, bool, bool, u32)>, Option<Option<edit::Ours>>, bool, bool);
+type Showing = (Option<(String, bool, bool, u32)>, Option<Option<Ours>>, bool, bool);
 
 pub struct Kubelet {
     root: PathBuf,
@@ -147,7 +147,7 @@ impl Kubelet {
         }
         let is_file = std::fs::metadata(&self.manifest).is_ok_and(|file| file.is_file());
         let text = is_file.then(|| std::fs::read_to_string(&self.manifest).ok()).flatten();
-        let Some(text) = text.filter(|text| edit::read(text).is_ok()) else {
+        let Some(text) = text.filter(|text| static_pod::read(text).is_ok()) else {
             let since = *self.missing_since.get_or_insert(now);
             if now - since >= SCAN {
                 (self.run, self.starting, self.mark) = (None, None, None);
@@ -174,7 +174,7 @@ impl Kubelet {
 
     fn start(&mut self, now: Instant) {
         let Some((text, _)) = self.starting.take_if(|(_, at)| *at <= now) else { return };
-        let pod = edit::read(&text).expect("it was read before");
+        let pod = static_pod::read(&text).expect("it was read before");
         self.run = Some(Run {
             text,
             pod,
@@ -269,7 +269,7 @@ impl Run {
 }
 
 /// What becomes of the scheduler of a pod, by the words in its flags, its image and its configuration.
-pub fn fate(root: &Path, pod: &SchedulerPod, has_registry: bool) -> Fate {
+pub fn fate(root: &Path, pod: &SchedulerSpec, has_registry: bool) -> Fate {
     if pod.flags.iter().any(|flag| flag.name == "typo") {
         return Fate::Ends("Error: unknown flag: --typo");
     }

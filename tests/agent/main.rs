@@ -15,6 +15,7 @@ mod kubelet;
 mod life;
 mod node;
 mod rename_hook;
+mod second_kind;
 mod silence;
 #[path = "../support/mod.rs"]
 mod support;

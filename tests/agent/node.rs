@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use schedpatch::agent::{Agent, Options, Outside, Proof, Rollout, SchedulerAt};
 use schedpatch::apply::{HostFs, RealFs};
-use schedpatch::edit;
 use schedpatch::finding::Finding;
 use schedpatch::host::dir_watcher::{DirWatcher, Ringer};
 use schedpatch::journal::{Initiator, Journal};
@@ -18,7 +17,8 @@ use schedpatch::phase::Phase;
 use schedpatch::plan::Direction;
 use schedpatch::reconcile::{self, Env, Outcome, Request};
 use schedpatch::report::{Report, Reporter};
-use schedpatch::settings::{SchedulerOverrides, Settings};
+use schedpatch::settings::Settings;
+use schedpatch::target::static_pod;
 use schedpatch::timestamp::Timestamp;
 use schedpatch::verify::{Health, Limits};
 use tokio::sync::{oneshot, watch};
@@ -93,20 +93,10 @@ impl Node {
         let manifest = dir.join("host/etc/kubernetes/manifests/kube-scheduler.yaml");
         fs::write(&manifest, MANIFEST).expect("written");
         let kubelet = Rc::new(RefCell::new(Kubelet::new(&dir.join("host"), &manifest, NAME, api.clone())));
-        let settings = Settings {
-            host_root: dir.join("host"),
-            sources: vec![dir.join("source")],
-            platform: None,
-            target: None,
-            manifest_dir: None,
-            state_dir: "/var/lib/schedpatch".into(),
-            overrides: SchedulerOverrides::default(),
-            accept: Vec::new(),
-            retry: false,
-        };
+        let settings = Settings { sources: vec![dir.join("source")], ..Settings::new(dir.join("host")) };
         let options = Options {
             node: NAME.to_owned(),
-            proof: Proof::MirrorPod,
+            proof: Proof::Observation,
             limits: Limits { settle: Duration::from_secs(10), timeout: Duration::from_mins(5) },
             resync: Duration::from_mins(10),
             rollout: Rollout::SingleNode,
@@ -263,7 +253,7 @@ impl Node {
 
     /// The revision in the manifest.
     pub fn revision(&self) -> Option<String> {
-        edit::read(&self.manifest()).expect("it is sound").ours.map(|ours| ours.revision)
+        static_pod::read(&self.manifest()).expect("it is sound").ours.map(|ours| ours.revision)
     }
 
     /// Replaces the manifest, as others do.

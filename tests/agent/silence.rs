@@ -256,3 +256,17 @@ fn a_node_in_trouble_asks_the_api_ever_less_often() {
         });
     }
 }
+
+#[test]
+fn an_agent_that_waits_for_an_answer_ends_at_once() {
+    story(|mut node| async move {
+        let revision = ready(&mut node, "one").await;
+        node.api.set_fault(Fault::Hang);
+        node.source(&config("two"));
+        node.pass(1).await;
+        let began = tokio::time::Instant::now();
+        node.stop().await.expect("it ends");
+        assert!(began.elapsed() < Duration::from_secs(1), "it took {:?}", began.elapsed());
+        assert_eq!(node.revision(), Some(revision), "what was proven stays");
+    });
+}

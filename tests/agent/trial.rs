@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
-use schedpatch::verify::{Container, Expectation, Limits, MirrorPod, Observation, Trial, Verdict};
+use schedpatch::target::static_pod::mirror_pod::{Pod, summarize, why_waiting};
+use schedpatch::target::static_pod::{self, StaticPod};
+use schedpatch::target::{Expectation, Instance, Observation, Running, TargetKind as _};
+use schedpatch::verify::{Limits, Trial, Verdict};
+use serde_json::json;
 
+const MANIFEST: &str = include_str!("../../examples/host/etc/kubernetes/manifests/kube-scheduler.yaml");
 const CONFIG: &str = "/var/lib/schedpatch/revisions/abc/config.yaml";
 
 fn seconds(seconds: u64) -> Duration {
@@ -12,14 +17,11 @@ fn seconds(seconds: u64) -> Duration {
 
 fn expected(has_readiness_probe: bool) -> Expectation {
     Expectation {
-        namespace: "kube-system".to_owned(),
-        name: "kube-scheduler-cp1".to_owned(),
-        container: "kube-scheduler".to_owned(),
         revision: Some("abc".to_owned()),
         generation: Some(7),
         config: Some(CONFIG.to_owned()),
         has_readiness_probe,
-        health_url: "https://127.0.0.1:10259/livez".to_owned(),
+        ..StaticPod.expectation(&static_pod::read(MANIFEST).expect("the example is sound"))
     }
 }
 
@@ -32,22 +34,22 @@ fn trial(expected: Expectation) -> Trial {
     Trial::new(expected, Limits { settle: seconds(10), timeout: seconds(300) }, None)
 }
 
-fn pod_of(expected: &Expectation, container: Option<Container>) -> Observation {
+fn pod_of(expected: &Expectation, instance: Option<Instance>) -> Observation {
     let Expectation { revision, generation, config, .. } = expected.clone();
-    Observation::Pod(MirrorPod { revision, generation, config, container })
+    Observation::Running(Running { revision, generation, config, instance })
 }
 
-fn ready(id: &str) -> Container {
-    Container { id: id.to_owned(), ready: true, ..Container::default() }
+fn ready(id: &str) -> Instance {
+    Instance { id: id.to_owned(), ready: true, ..Instance::default() }
 }
 
-fn crashed(id: &str, words: &str) -> Container {
-    let waiting = Some(("CrashLoopBackOff".to_owned(), String::new()));
-    Container { id: id.to_owned(), ready: false, waiting, ended: Some((id.to_owned(), words.to_owned())) }
+fn crashed(id: &str, words: &str) -> Instance {
+    let waiting = Some(why_waiting("CrashLoopBackOff", ""));
+    Instance { id: id.to_owned(), ready: false, waiting, ended: Some((id.to_owned(), words.to_owned())) }
 }
 
-fn waiting(reason: &str) -> Container {
-    Container { waiting: Some((reason.to_owned(), "why".to_owned())), ..Container::default() }
+fn waiting(reason: &str) -> Instance {
+    Instance { waiting: Some(why_waiting(reason, "why")), ..Instance::default() }
 }
 
 fn is_waiting(verdict: &Verdict) -> bool {
@@ -78,7 +80,7 @@ fn wait_until(moment: u64) -> Verdict {
 fn an_interrupted_settle_starts_anew() {
     let expected = expected(true);
     for interruption in [
-        pod_of(&expected, Some(Container { ready: false, ..ready("one") })),
+        pod_of(&expected, Some(Instance { ready: false, ..ready("one") })),
         pod_of(&expected, Some(ready("two"))),
         pod_of(&expected, None),
         Observation::Absent,
@@ -118,7 +120,7 @@ fn two_ends_are_failure_and_the_schedulers_words_are_told() {
     assert!(is_waiting(&trial.judge(&pod_of(&expected, Some(crashed("one", "first"))), None, seconds(16))));
     match trial.judge(&pod_of(&expected, Some(crashed("two", "unknown flag: --x"))), None, seconds(27)) {
         Verdict::Failed(failure) => {
-            assert_eq!((failure.cause.reason(), failure.container.as_deref()), ("SchedulerEnds", Some("two")));
+            assert_eq!((failure.cause.reason(), failure.instance.as_deref()), ("SchedulerEnds", Some("two")));
             assert!(failure.message.ends_with("it said: unknown flag: --x"), "{}", failure.message);
         }
         other => panic!("{other:?}"),
@@ -131,7 +133,13 @@ fn a_lost_lease_is_no_failure() {
     // as kube-scheduler logs it, and as it did long ago
     let real = "E1117 19:22:03.123456       1 server.go:306] \"Leaderelection lost\"";
     for (id, words) in [("one", real), ("two", real), ("three", "leaderelection lost")] {
-        let verdict = trial.judge(&pod_of(&expected, Some(crashed(id, words))), None, seconds(15));
+        let ended = json!({ "terminated": { "exitCode": 1, "reason": "Error", "message": words, "containerID": id } });
+        let status = json!({ "name": "kube-scheduler", "ready": false, "containerID": id, "lastState": ended });
+        let pod = json!({ "metadata": {}, "status": { "containerStatuses": [status] } });
+        let pod: Pod = serde_json::from_value(pod).expect("a pod");
+        let instance = summarize(&pod, "kube-scheduler").instance;
+        assert_eq!(instance.as_ref().map(|instance| instance.id.as_str()), Some(id));
+        let verdict = trial.judge(&pod_of(&expected, instance), None, seconds(15));
         assert!(is_waiting(&verdict), "{verdict:?}");
     }
 }
@@ -139,9 +147,9 @@ fn a_lost_lease_is_no_failure() {
 #[test]
 fn the_history_of_a_pod_that_comes_back_does_not_count() {
     let (expected, mut trial) = (original(), trial(original()));
-    let back = Container { ended: Some(("old".to_owned(), "terminated".to_owned())), ..ready("new") };
+    let back = Instance { ended: Some(("old".to_owned(), "terminated".to_owned())), ..ready("new") };
     assert!(is_waiting(&trial.judge(&pod_of(&expected, Some(back.clone())), None, seconds(0))));
-    let one = Container { ready: false, ended: Some(("new".to_owned(), "oops".to_owned())), ..ready("next") };
+    let one = Instance { ready: false, ended: Some(("new".to_owned(), "oops".to_owned())), ..ready("next") };
     assert!(is_waiting(&trial.judge(&pod_of(&expected, Some(one)), None, seconds(1))), "one end is not two");
     assert!(is_waiting(&trial.judge(&pod_of(&expected, Some(back)), None, seconds(2))));
 }
@@ -206,7 +214,7 @@ fn who_cannot_nudge_any_more_waits_for_the_time_to_pass() {
 #[test]
 fn time_in_which_nobody_answered_does_not_count() {
     let (expected, mut trial) = (expected(true), trial(expected(true)));
-    let starting = pod_of(&expected, Some(Container { ready: false, ..ready("one") }));
+    let starting = pod_of(&expected, Some(Instance { ready: false, ..ready("one") }));
     assert!(is_waiting(&trial.judge(&starting, None, seconds(0))));
     let away = Observation::Away("refused".to_owned());
     assert!(matches!(trial.judge(&away, Some(true), seconds(100)), Verdict::Unknown(_)));
@@ -243,7 +251,7 @@ fn an_image_that_comes_after_long_leaves_the_whole_time_to_get_ready() {
     let stuck = pod_of(&expected, Some(waiting("ImagePullBackOff")));
     assert!(is_waiting(&trial.judge(&stuck, None, seconds(0))));
     assert_eq!(reason(trial.judge(&stuck, None, seconds(2_000))), "CannotStart");
-    let starting = pod_of(&expected, Some(Container { ready: false, ..ready("one") }));
+    let starting = pod_of(&expected, Some(Instance { ready: false, ..ready("one") }));
     assert!(is_waiting(&trial.judge(&starting, None, seconds(2_001))));
     assert!(is_waiting(&trial.judge(&starting, None, seconds(2_300))));
     assert_eq!(reason(trial.judge(&starting, None, seconds(2_301))), "TimedOut");
@@ -272,4 +280,15 @@ fn what_came_after_a_proof_is_judged_anew() {
     let three = pod_of(&expected, Some(ready("three")));
     let _ = trial.judge(&three, None, seconds(1_100));
     assert_eq!(trial.judge(&three, None, seconds(1_110)), Verdict::Proven("three".to_owned()), "it recovered");
+}
+
+#[test]
+fn who_was_told_to_end_did_not_end_by_itself() {
+    for code in [0, 143] {
+        let ended = json!({ "terminated": { "exitCode": code, "reason": "Completed", "containerID": "one" } });
+        let status = json!({ "name": "kube-scheduler", "ready": false, "containerID": "one", "state": ended });
+        let pod: Pod = serde_json::from_value(json!({ "metadata": {}, "status": { "containerStatuses": [status] } }))
+            .expect("a pod");
+        assert_eq!(summarize(&pod, "kube-scheduler").instance.expect("there").ended, None);
+    }
 }

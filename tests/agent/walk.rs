@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use schedpatch::edit;
 use schedpatch::journal::{Bad, Journal};
 use schedpatch::phase::Phase;
 use schedpatch::plan::Direction;
+use schedpatch::target::static_pod;
 
 use crate::api::Fault;
 use crate::kubelet::NEW_IMAGE;
@@ -16,6 +16,10 @@ use crate::support::rng::Rng;
 
 /// Steps of one walk, before the world is calmed and looked at.
 const STEPS_TO_CALM: usize = 25;
+
+/// Walks that once broke a law: an end that was asked for counted as a failure, a proven revision stayed Degraded, a revision
+/// that others had edited stayed Verifying, an answer that came late found Ready said of the revision before.
+const FOUND: [u64; 5] = [2300, 1032, 740, 2029, 1721];
 
 const FAULTS: [Fault; 10] = [
     Fault::Refuse,
@@ -39,7 +43,7 @@ fn a_random_walk_breaks_no_law() {
     let steps = usize::try_from(from_env("SCHEDPATCH_WALK_STEPS").unwrap_or(1_000)).expect("not so many");
     let seeds = match from_env("SCHEDPATCH_WALK_SEED") {
         Some(seed) => vec![seed],
-        None => (0..steps.div_ceil(STEPS_TO_CALM) as u64).collect(),
+        None => (0..steps.div_ceil(STEPS_TO_CALM) as u64).chain(FOUND).collect(),
     };
     let half = seeds.len().div_ceil(2).max(1);
     let counts = std::thread::scope(|scope| {
@@ -275,7 +279,7 @@ impl Walker {
         let journal = self.node.journal();
         // law 5: the manifest is whole, and what it names is there
         let text = fs::read_to_string(self.node.manifest_path()).expect("law 5: it is there");
-        let pod = edit::read(&text).unwrap_or_else(|refusal| panic!("law 5: {refusal:?}\n{}", self.story()));
+        let pod = static_pod::read(&text).unwrap_or_else(|refusal| panic!("law 5: {refusal:?}\n{}", self.story()));
         if let (Some(_), Some((_, path))) = (&pod.ours, pod.config()) {
             assert!(self.node.on_host(path).is_file(), "law 5: {path}\n{}", self.story());
         }
@@ -362,7 +366,8 @@ impl Walker {
     fn is_wanted_excused(&self, journal: &Journal) -> bool {
         let of_wanted = |revision: &str| {
             let file = self.node.on_host(&format!("/var/lib/schedpatch/revisions/{revision}/config.yaml"));
-            fs::read_to_string(file).is_ok_and(|config| config.contains(&format!("http://{}:", self.wanted)))
+            // one of which the files are gone may be it
+            fs::read_to_string(file).map_or(true, |config| config.contains(&format!("http://{}:", self.wanted)))
         };
         journal.bad.iter().any(|(revision, bad)| of_wanted(revision) && (is_excused(bad) || self.has_lied))
     }

@@ -15,9 +15,13 @@ use schedpatch::timestamp::Timestamp;
 use crate::node::{MANIFEST, Node, config, story};
 use crate::rename_hook::RenameHook;
 
+/// How long an agent that waits for the lock keeps everything else here waiting.
+const HELD: Duration = Duration::from_millis(500);
+
 /// `schedpatch apply` by a person, with the agent turning between the manifest's rename and the journal's write.
 async fn apply_slowly(node: &Node, retry: bool) {
     let settings = Settings { retry, ..node.settings.clone() };
+    let may_wait = if node.options.lock_timeout > HELD { HELD } else { Duration::from_secs(10) };
     let ((renamed, was_renamed), (go_on, waits)) = (mpsc::channel(), mpsc::channel());
     let person = std::thread::spawn(move || {
         let request = Request::new(&settings, Direction::Apply, Initiator::Person, "apply", Duration::from_secs(5));
@@ -26,7 +30,7 @@ async fn apply_slowly(node: &Node, retry: bool) {
             |_| {},
             move || {
                 let _ = renamed.send(());
-                let _ = waits.recv_timeout(Duration::from_secs(10));
+                let _ = waits.recv_timeout(may_wait);
             },
         );
         let env = Env { fs: &fs, clock: &|| Timestamp::from_unix(1) };
@@ -49,14 +53,29 @@ fn a_hold_that_an_apply_has_ended_is_not_told_any_longer() {
         node.until(Phase::Ready, 60).await;
         node.as_person(Direction::Restore, false).expect("restored");
         node.until(Phase::Restored, 30).await;
+        // no news of the pod wakes the agent, so only the end of the apply can
+        node.kubelet.borrow_mut().is_running = false;
         apply_slowly(&node, false).await;
+        node.until(Phase::Verifying, 5).await;
+        node.kubelet.borrow_mut().is_running = true;
         node.until(Phase::Ready, 60).await;
     });
 }
 
 #[test]
 fn a_retry_is_not_taken_back_before_it_was_tried() {
-    story(|mut node| async move {
+    retry_slowly(Duration::from_millis(200));
+}
+
+/// The agent has decided before the journal is written, and writes after that.
+#[test]
+fn a_retry_is_not_taken_back_by_who_waited_for_the_lock() {
+    retry_slowly(Duration::from_secs(20));
+}
+
+fn retry_slowly(lock_timeout: Duration) {
+    story(move |mut node| async move {
+        node.options.lock_timeout = lock_timeout;
         // the extender's name decides, so that the second try runs
         node.source(&config("crash."));
         node.start();

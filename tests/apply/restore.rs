@@ -29,7 +29,7 @@ fn restore_needs_no_state_and_bears_a_damaged_one() {
     host.ok(&["restore"]);
     assert_eq!(fs::read(host.target()).expect("there"), host.original);
     host.ok(&APPLY);
-    for damage in ["", "{", "{\"version\":2}", "{\"version\":1,\"surprise\":true}", "[]"] {
+    for damage in ["", "{", "{\"version\":99}", "{\"version\":1,\"surprise\":true}", "[]"] {
         fs::write(host.state("state.json"), damage).expect("written");
         host.refuses(&["apply", "--source", "b"], "state");
         assert!(host.ok(&["restore"]).contains("warning[state]"), "{damage}");

@@ -49,21 +49,33 @@ fn the_formats_of_state_and_status_are_pinned() {
     let text = said(&host.run(&["status"]));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::create_dir_all(&pinned).expect("a directory");
-        let journal = serde_json::to_string_pretty(&host.journal()).expect("JSON") + "\n";
-        fs::write(pinned.join("state-1.json"), journal).expect("written");
+        let mut journal = host.journal();
+        let current = journal["current"]["text"].clone();
+        journal["restart"] = serde_json::json!({ "text": current, "state": "issued", "before": "start-1" });
+        journal["inFlight"]["restarts"] = "start-1".into();
+        let journal = serde_json::to_string_pretty(&journal).expect("JSON") + "\n";
+        fs::write(pinned.join("state-2.json"), journal).expect("written");
         fs::write(pinned.join("status-1.json"), &status).expect("written");
         fs::write(pinned.join("status.txt"), &text).expect("written");
     }
     let read = |name: &str| fs::read_to_string(pinned.join(name)).expect("run UPDATE_GOLDEN=1 cargo test --test apply");
     assert_eq!(status, read("status-1.json"));
     assert_eq!(text, read("status.txt"));
-    // a state file of this format is read for ever, and written back with the same fields
-    fs::write(host.state("state.json"), read("state-1.json")).expect("written");
-    host.ok(&["restore"]);
-    let (mut old, mut new) = (serde_json::from_str(&read("state-1.json")).expect("JSON"), host.journal());
-    let fields =
-        |value: &mut serde_json::Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
-    assert_eq!(fields(&mut old), fields(&mut new));
+    // a state file of any format is read for ever, and written back with the same fields
+    for name in ["state-1.json", "state-2.json"] {
+        let mut old: serde_json::Value = serde_json::from_str(&read(name)).expect("JSON");
+        fs::write(host.state("state.json"), read(name)).expect("written");
+        host.ok(&["restore"]);
+        host.ok(&["apply", "--source", "b"]);
+        host.ok(&["restore"]);
+        let new = host.journal();
+        assert_eq!(new["version"], 1, "where nothing is restarted older versions read it too");
+        let fields =
+            |value: &serde_json::Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+        // nobody has to restart what the kubelet restarts
+        old.as_object_mut().expect("an object").remove("restart");
+        assert_eq!(fields(&old), fields(&new), "{name}");
+    }
 }
 
 #[test]

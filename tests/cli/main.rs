@@ -17,5 +17,6 @@ mod cluster_view;
 mod plan;
 mod probes_and_metrics;
 mod program;
+mod sandbox;
 mod target;
 mod usage;

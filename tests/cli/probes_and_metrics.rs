@@ -166,7 +166,7 @@ fn sources_manifest_and_hold_wake_it_and_its_own_writes_do_not() {
     assert!(restored.expect("it runs").status.success());
     assert_eq!(agent.wait_for("Restored")["reason"], "Held");
     assert!(!fs::read_to_string(&manifest).expect("there").contains("schedpatch"));
-    assert_eq!(agent.ask("/readyz").0, 200);
+    assert_eq!(agent.ask_once_in("Restored", "/readyz").0, 200);
 }
 
 fn turns(agent: &Running) -> String {
@@ -185,30 +185,6 @@ fn who_asks_it_to_stop_is_obeyed_at_once() {
     assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
     let manifest = agent.dir.join("host/etc/kubernetes/manifests/kube-scheduler.yaml");
     assert!(fs::read_to_string(manifest).expect("there").contains("schedpatch.io/revision"), "what is applied stays");
-}
-
-#[test]
-fn the_first_command_of_the_readme_makes_its_own_host_and_leaves_nothing() {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("telling/sandbox");
-    let _ = fs::remove_dir_all(&dir);
-    fs::create_dir_all(&dir).expect("a directory");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_schedpatch"))
-        .args(["run", "--sandbox", "--listen", "127.0.0.1:0"])
-        .env("TMPDIR", &dir)
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut lines = BufReader::new(child.stderr.take().expect("its log")).lines();
-    let mut read_until = |word: &str| lines.find(|line| line.as_ref().is_ok_and(|line| line.contains(word)));
-    assert!(read_until("Try in another terminal").is_some(), "it says what to try");
-    assert!(read_until("phase=\"Unknown\"").is_some(), "it applies");
-    let host =
-        fs::read_dir(&dir).expect("there").next().expect("a host of its own").expect("readable").path().join("host");
-    let manifest = fs::read_to_string(host.join("etc/kubernetes/manifests/kube-scheduler.yaml")).expect("there");
-    assert!(manifest.contains("--config=/var/lib/schedpatch/revisions/"), "{manifest}");
-    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("it runs").success());
-    assert!(child.wait().expect("it ends").success());
-    assert_eq!(fs::read_dir(&dir).expect("there").count(), 0, "nothing is left");
 }
 
 #[test]
@@ -245,30 +221,4 @@ fn both_digests_are_in_the_verbose_answer() {
     let digest = line["digest"].as_str().expect("a digest");
     let (_, body) = agent.ask("/readyz?verbose");
     assert!(body.contains(&format!("[-] wanted digest {digest}, verified digest none\n")), "{body}");
-}
-
-#[test]
-fn a_sandbox_takes_a_free_port_where_the_usual_one_is_taken_and_a_given_one_must_be_free() {
-    // whoever has it, now it is taken
-    let _taken = std::net::TcpListener::bind("127.0.0.1:9471");
-    let start = |more: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_schedpatch"));
-        command.env_remove("SCHEDPATCH_LISTEN").args(["run", "--sandbox", "--log-format", "json"]).args(more);
-        command.stderr(Stdio::piped()).spawn().expect("it starts")
-    };
-    let mut child = start(&[]);
-    let lines = BufReader::new(child.stderr.take().expect("its log")).lines();
-    let first = lines.map_while(Result::ok).find(|line| line.contains("\"listen\"") || line.contains("error["));
-    // asked to end, it removes its tree
-    let ended = Command::new("kill").arg(child.id().to_string()).status().expect("kill runs").success();
-    let ended = child.wait().is_ok() && ended;
-    let first = first.expect("a line");
-    let line: serde_json::Value = serde_json::from_str(&first).unwrap_or_else(|error| panic!("{first}: {error}"));
-    assert!(
-        line["listen"].as_str().is_some_and(|listen| listen.starts_with("127.0.0.1:") && !listen.ends_with(":9471"))
-    );
-    assert!(ended);
-    let output = start(&["--listen", "127.0.0.1:9471"]).wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("error[listen]"));
 }

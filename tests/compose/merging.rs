@@ -5,23 +5,23 @@ use std::path::Path;
 
 use crate::support::rng::Rng;
 use schedpatch::compose::{self, Composed, Target, Version};
-use schedpatch::edit::{self, SchedulerPod};
 use schedpatch::finding::Finding;
 use schedpatch::observe::Source;
 use schedpatch::settings::SchedulerOverrides;
+use schedpatch::target::{SchedulerSpec, static_pod};
 use serde_json::{Value, json};
 
 const ROUNDS: u64 = 300;
 
-fn pod() -> SchedulerPod {
+fn pod() -> SchedulerSpec {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden/kubeadm-1.36/host/etc/kubernetes/manifests/kube-scheduler.yaml");
-    edit::read(&std::fs::read_to_string(path).expect("readable")).expect("a scheduler")
+    static_pod::read(&std::fs::read_to_string(path).expect("readable")).expect("a scheduler")
 }
 
 fn compose(fragments: &[(String, Value)]) -> Result<Option<Composed>, Vec<Finding>> {
     let pod = pod();
-    let target = Target { pod: &pod, version: Version::parse("v1.36.0").expect("a release"), base: None };
+    let target = Target { spec: &pod, version: Version::parse("v1.36.0").expect("a release"), base: None };
     let files = fragments.iter().map(|(name, value)| (name.clone(), value.to_string().into_bytes()));
     let source = Source { dir: "/config".to_owned(), files: files.collect() };
     compose::compose(&[source], &target, &SchedulerOverrides::default(), &[])
@@ -136,7 +136,7 @@ fn an_extender_that_can_stop_all_scheduling_is_refused_unless_a_person_insists()
 #[test]
 fn what_is_composed_does_not_depend_on_how_much_there_is_to_read() {
     let pod = pod();
-    let target = Target { pod: &pod, version: Version::parse("v1.36.0").expect("a release"), base: None };
+    let target = Target { spec: &pod, version: Version::parse("v1.36.0").expect("a release"), base: None };
     let compose = |files: &BTreeMap<String, Vec<u8>>| {
         let (one, two) = files.iter().partition(|(name, _)| name.as_str() < "05");
         let sources = [one, two].map(|files: BTreeMap<&String, &Vec<u8>>| {
@@ -259,7 +259,7 @@ fn the_targets_own_version_is_preferred_only_where_all_sources_go_together() {
     let pod = {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/golden/compose-base-lifted/host/etc/kubernetes/manifests/kube-scheduler.yaml");
-        edit::read(&std::fs::read_to_string(path).expect("readable")).expect("a scheduler")
+        static_pod::read(&std::fs::read_to_string(path).expect("readable")).expect("a scheduler")
     };
     let file = |version: &str, profile: &str| {
         format!("apiVersion: kubescheduler.config.k8s.io/{version}\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: {profile}\n").into_bytes()
@@ -267,7 +267,7 @@ fn the_targets_own_version_is_preferred_only_where_all_sources_go_together() {
     let base = b"apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\nclientConnection:\n  kubeconfig: /etc/kubernetes/scheduler.conf\n";
     let version = |more: &[Source]| {
         let target = Target {
-            pod: &pod,
+            spec: &pod,
             version: Version::parse("v1.27.0").expect("a release"),
             base: Some(("/etc/kubernetes/scheduler-config.yaml".to_owned(), Ok(base))),
         };

@@ -13,6 +13,7 @@ mod support;
 mod ext4;
 mod kill;
 mod power_loss;
+mod restart;
 #[cfg(feature = "real-crash")]
 mod rights;
 #[cfg(feature = "real-crash")]

@@ -9,9 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::faulty_fs::{Call, Fault, FaultyFs};
-use crate::support::law5::normalised;
 use crate::support::rng::Rng;
 use crate::support::scenario::{self, Operation, Scenario};
+use crate::support::whole_host::normalised;
 use crate::support::{Effort, effort};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use schedpatch::apply::ForeignWrite;

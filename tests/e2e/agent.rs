@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::bed::Background;
-use crate::stage::Stage;
+use crate::cluster::Background;
+use crate::control_plane::ControlPlane;
 use crate::wait::{seconds, wait_until};
-use crate::wish::Wish;
+use crate::wanted::Wanted;
 
 pub const SOURCES: &str = "/var/lib/e2e-source";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_schedpatch");
 pub const ADMIN: &str = "/etc/kubernetes/admin.conf";
 
-pub struct Agent<'stage> {
-    stage: &'stage Stage,
+pub struct Agent<'a> {
+    control_plane: &'a ControlPlane,
     process: Background,
 }
 
@@ -31,31 +31,31 @@ pub struct Told {
     pub generation: u64,
 }
 
-impl<'stage> Agent<'stage> {
+impl<'a> Agent<'a> {
     /// Starts it on the sources that are there.
-    pub fn start(stage: &'stage Stage, flags: &[&str]) -> Self {
-        Self::start_as(stage, ADMIN, flags)
+    pub fn start(control_plane: &'a ControlPlane, flags: &[&str]) -> Self {
+        Self::start_as(control_plane, ADMIN, flags)
     }
 
-    pub fn start_as(stage: &'stage Stage, kubeconfig: &str, flags: &[&str]) -> Self {
-        stage.readyz();
+    pub fn start_as(control_plane: &'a ControlPlane, kubeconfig: &str, flags: &[&str]) -> Self {
+        control_plane.readyz();
         // the first line is its number in the node
         let begin = ["sh", "-c", r#"echo $$; exec "$@" 2>&1"#, "sh", PROGRAM, "run", "--log-format=json"];
         let own = ["--node-name=cp1", "--settle=5s", "--source", SOURCES, "--kubeconfig", kubeconfig];
-        let process = stage.node().start(&[&begin, &own[..], flags].concat());
-        Self { stage, process }
+        let process = control_plane.node().start(&[&begin, &own[..], flags].concat());
+        Self { control_plane, process }
     }
 
-    /// Starts it and waits until it has proven what is wished, which is what runs already, if anything does.
+    /// Starts it and waits until it has proven what is wanted, which is what runs already, if anything does.
     #[track_caller]
-    pub fn start_ready(stage: &'stage Stage) -> (Self, Wish) {
-        stage.bed.note("to begin: an agent in the node that has proven a wish");
-        stage.begin_without_release();
-        let wish = stage.readyz().present_wish();
-        stage.wish(&wish.text());
-        let agent = Self::start(stage, &[]);
-        stage.readyz().wait_until_ready_at(wish, LONG);
-        (agent, wish)
+    pub fn start_ready(control_plane: &'a ControlPlane) -> (Self, Wanted) {
+        control_plane.cluster.note("to begin: an agent in the node that has proven a configuration");
+        control_plane.begin_without_release();
+        let wanted = control_plane.readyz().present_config();
+        control_plane.write_source(&wanted.text());
+        let agent = Self::start(control_plane, &[]);
+        control_plane.readyz().wait_until_ready_at(wanted, LONG);
+        (agent, wanted)
     }
 
     /// Changes of phase so far.
@@ -88,14 +88,14 @@ impl<'stage> Agent<'stage> {
         let inner = wait_until("the agent's number", seconds(30), || {
             self.process.lines().first().cloned().ok_or_else(|| "silence".to_owned())
         });
-        self.stage.node().outer_pid(&inner).unwrap_or_else(|| panic!("no process {inner} in the node"))
+        self.control_plane.node().outer_pid(&inner).unwrap_or_else(|| panic!("no process {inner} in the node"))
     }
 
     /// Kills it without a chance to do anything.
     #[track_caller]
     pub fn kill_9(self) {
         kill_9(&self.outer_pid());
-        self.stage.bed.note(&format!("the agent was killed; it had told {:#?}", self.told()));
+        self.control_plane.cluster.note(&format!("the agent was killed; it had told {:#?}", self.told()));
     }
 
     /// What it said, for messages.
@@ -106,7 +106,7 @@ impl<'stage> Agent<'stage> {
 
 impl Drop for Agent<'_> {
     fn drop(&mut self) {
-        self.stage.bed.note(&format!("the agent's log:\n{}", self.lines().join("\n")));
+        self.control_plane.cluster.note(&format!("the agent's log:\n{}", self.lines().join("\n")));
     }
 }
 
@@ -125,15 +125,15 @@ impl Told {
     }
 }
 
-impl Stage {
-    /// Puts a wish where agents in the node look for it.
-    pub fn wish(&self, text: &str) {
+impl ControlPlane {
+    /// Puts a configuration where agents in the node look for it.
+    pub fn write_source(&self, text: &str) {
         let dir = self.node().path(SOURCES);
         fs::create_dir_all(&dir).expect("the node's files can be written");
         let hidden = self.node().path("/var/lib/.e2e-source.yaml");
         fs::write(&hidden, text).expect("the node's files can be written");
         fs::rename(hidden, dir.join("scheduler.yaml")).expect("renamed");
-        self.bed.note(&format!("the sources ask for\n{text}"));
+        self.cluster.note(&format!("the sources ask for\n{text}"));
     }
 }
 

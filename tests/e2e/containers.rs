@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::bed::{Background, Node};
+use crate::cluster::{Background, Node};
 
 /// Follows all containers of a node from its making on.
 pub struct Containers {

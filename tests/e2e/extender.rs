@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::bed::{Background, Node};
+use crate::cluster::{Background, Node};
 use crate::wait::{seconds, wait_until};
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/extender.py");
@@ -30,14 +30,14 @@ impl Extender {
 }
 
 /// A pod that asks to be scheduled; it goes with this value.
-pub struct Pod<'bed> {
-    node: Node<'bed>,
+pub struct Pod<'a> {
+    node: Node<'a>,
     name: &'static str,
 }
 
-impl<'bed> Pod<'bed> {
+impl<'a> Pod<'a> {
     #[track_caller]
-    pub fn create(node: Node<'bed>, name: &'static str, label: &str) -> Self {
+    pub fn create(node: Node<'a>, name: &'static str, label: &str) -> Self {
         let images = node.run(&["ctr", "-n", "k8s.io", "images", "ls", "-q"]).succeeded().stdout;
         let pause =
             images.lines().find(|image| image.contains("/pause:")).expect("pods need the pause image").to_owned();

@@ -1,6 +1,6 @@
 //! End-to-end tests: the real program on a real kubeadm cluster that `hack/testbed` makes. Run them with `hack/e2e`.
 //!
-//! A test is a function whose name is a sentence. It gets the stage (a bed that is up), first brings it into the state that
+//! A test is a function whose name is a sentence. It gets a control plane that is up, first brings it into the state that
 //! it begins from, and panics with what it saw when that is not what it should be.
 #![allow(
     clippy::expect_used,
@@ -18,8 +18,9 @@ mod agent_killed;
 mod agent_on_host;
 mod agent_rights;
 mod agent_undone;
-mod bed;
+mod cluster;
 mod containers;
+mod control_plane;
 mod extender;
 mod facts_kubeadm;
 mod facts_kubelet;
@@ -30,9 +31,8 @@ mod readyz;
 mod readyz_law;
 mod release;
 mod runner;
-mod stage;
 mod wait;
-mod wish;
+mod wanted;
 
 use std::process::ExitCode;
 

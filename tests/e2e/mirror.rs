@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::bed::Node;
+use crate::cluster::Node;
 
 /// The mirror pod of a node's scheduler at one moment.
 #[derive(Clone, Debug)]

@@ -1,5 +1,5 @@
 """Looks every 100 ms at what /readyz says, what the agent's sources ask for and what the running schedulers were started
-with, and prints a line of JSON each time. What sources ask for is told by their `parallelism`, which every wish of the
+with, and prints a line of JSON each time. What sources ask for is told by their `parallelism`, which every configuration of the
 tests has to itself; so nothing that the agent claims is taken for granted."""
 
 import glob

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::agent::LONG;
-use crate::bed::{Background, Node};
+use crate::cluster::{Background, Node};
 use crate::wait::wait_until;
-use crate::wish::Wish;
+use crate::wanted::Wanted;
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/readyz.py");
 /// So long the agent may take to see that its sources have changed.
@@ -61,25 +61,29 @@ impl Readyz {
         Sample::read(self.0.lines().last()?)
     }
 
-    /// Waits until /readyz says 200 and the running scheduler is at what is wished.
+    /// Waits until /readyz says 200 and the running scheduler is at what is wanted.
     #[track_caller]
-    pub fn wait_until_ready_at(&self, wish: Wish, limit: Duration) {
-        let mark = BTreeSet::from([wish.mark()]);
-        self.wait(&format!("/readyz to say 200 with a scheduler at {}", wish.mark()), limit, |sample| {
+    pub fn wait_until_ready_at(&self, wanted: Wanted, limit: Duration) {
+        let mark = BTreeSet::from([wanted.mark()]);
+        self.wait(&format!("/readyz to say 200 with a scheduler at {}", wanted.mark()), limit, |sample| {
             sample.code == 200 && sample.running == mark && sample.wanted == mark
         });
     }
 
-    /// The wish that the scheduler runs with; another where it runs with none.
+    /// The configuration that the scheduler runs with; another one if it runs with none.
     #[track_caller]
-    pub fn present_wish(&self) -> Wish {
+    pub fn present_config(&self) -> Wanted {
         let begin = self.samples().len();
         let sample = wait_until("one scheduler that runs", LONG, || {
             let samples = self.samples();
             let found = samples.iter().skip(begin).find(|sample| sample.running.len() == 1 && !sample.moving);
             found.cloned().ok_or_else(|| format!("{:?}", samples.last()))
         });
-        sample.running.first().filter(|mark| **mark != 0).map_or_else(Wish::another, |mark| Wish::made_before(*mark))
+        sample
+            .running
+            .first()
+            .filter(|mark| **mark != 0)
+            .map_or_else(Wanted::another, |mark| Wanted::made_before(*mark))
     }
 
     #[track_caller]

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::control_plane::ControlPlane;
 use crate::readyz::{Sample, judge};
 use crate::runner::Test;
-use crate::stage::Stage;
 use crate::tests;
 
 pub const TESTS: &[Test] = tests![
@@ -12,7 +12,7 @@ pub const TESTS: &[Test] = tests![
     Quick readyz_never_said_200_while_another_scheduler_ran_than_the_sources_asked_for,
 ];
 
-fn the_checker_of_readyz_finds_a_lie(_: &Stage) {
+fn the_checker_of_readyz_finds_a_lie(_: &ControlPlane) {
     let ready = |at: f64, wanted: u64, running: &[u64]| Sample {
         at,
         code: 200,
@@ -45,8 +45,8 @@ fn the_checker_of_readyz_finds_a_lie(_: &Stage) {
     assert_eq!((judgement.samples, judgement.ready, judgement.violations), (8, 7, vec![]));
 }
 
-fn readyz_never_said_200_while_another_scheduler_ran_than_the_sources_asked_for(stage: &Stage) {
-    let samples = stage.readyz().samples();
+fn readyz_never_said_200_while_another_scheduler_ran_than_the_sources_asked_for(control_plane: &ControlPlane) {
+    let samples = control_plane.readyz().samples();
     let judgement = judge(&samples);
     let time = samples.last().map_or(0.0, |last| last.at) - samples.first().map_or(0.0, |first| first.at);
     println!(

@@ -7,79 +7,79 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::agent::{LONG, Told};
-use crate::bed::Ran;
-use crate::stage::Stage;
+use crate::cluster::Ran;
+use crate::control_plane::ControlPlane;
 use crate::wait::{seconds, wait_until};
-use crate::wish::Wish;
+use crate::wanted::Wanted;
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/schedpatch");
 const NAMESPACE: &str = "schedpatch";
 /// The source, where Helm reads it in the node.
-const WISH: &str = "/etc/kubernetes/e2e/wish.yaml";
+const VALUES_FILE: &str = "/etc/kubernetes/e2e/wanted.yaml";
 
 /// A release that is installed.
-pub struct Release<'stage> {
-    stage: &'stage Stage,
+pub struct Release<'a> {
+    control_plane: &'a ControlPlane,
 }
 
-impl<'stage> Release<'stage> {
+impl<'a> Release<'a> {
     /// Installs it as docs/use/install.md says.
     #[track_caller]
-    pub fn install(stage: &'stage Stage, wish: Wish) -> Self {
-        stage.readyz();
-        stage.bed.load(&image());
-        let node = stage.node();
+    pub fn install(control_plane: &'a ControlPlane, wanted: Wanted) -> Self {
+        control_plane.readyz();
+        control_plane.cluster.load(&image());
+        let node = control_plane.node();
         node.kubectl(&["create", "namespace", NAMESPACE]).succeeded();
         let label = "pod-security.kubernetes.io/enforce=privileged";
         node.kubectl(&["label", "namespace", NAMESPACE, label]).succeeded();
-        let release = Self { stage };
-        release.helm("install", wish, &[]).succeeded();
+        let release = Self { control_plane };
+        release.helm("install", wanted, &[]).succeeded();
         release
     }
 
-    /// One that is there and has proven its wish.
+    /// One that is there and has proven its configuration.
     #[track_caller]
-    pub fn ready(stage: &'stage Stage) -> (Self, Wish) {
-        stage.bed.note("to begin: a release that has proven its wish");
-        let release = Self { stage };
+    pub fn ready(control_plane: &'a ControlPlane) -> (Self, Wanted) {
+        control_plane.cluster.note("to begin: a release that has proven its configuration");
+        let release = Self { control_plane };
         let is_installed = release.is_installed();
         if !is_installed {
-            stage.end_hold();
+            control_plane.end_hold();
         }
-        let wish = stage.readyz().present_wish();
+        let wanted = control_plane.readyz().present_config();
         if is_installed {
-            release.change(wish);
+            release.change(wanted);
         } else {
-            Self::install(stage, wish);
+            Self::install(control_plane, wanted);
         }
-        stage.readyz().wait_until_ready_at(wish, LONG);
-        (release, wish)
+        control_plane.readyz().wait_until_ready_at(wanted, LONG);
+        (release, wanted)
     }
 
     fn is_installed(&self) -> bool {
-        self.stage.node().run(&["helm", "-n", NAMESPACE, "status", "schedpatch"]).status == 0
+        self.control_plane.node().run(&["helm", "-n", NAMESPACE, "status", "schedpatch"]).status == 0
     }
 
     /// Through the ConfigMap; the kubelet is asked to look at once, which it would do within a minute or so.
     #[track_caller]
-    pub fn change(&self, wish: Wish) {
-        self.helm("upgrade", wish, &[]).succeeded();
+    pub fn change(&self, wanted: Wanted) {
+        self.helm("upgrade", wanted, &[]).succeeded();
         self.refresh();
     }
 
     /// The same behind Helm's back, which would put everything else in order too.
     #[track_caller]
-    pub fn edit(&self, wish: Wish) {
-        let patch = serde_json::json!({ "data": { "config.yaml": wish.text() } }).to_string();
+    pub fn edit(&self, wanted: Wanted) {
+        let patch = serde_json::json!({ "data": { "config.yaml": wanted.text() } }).to_string();
         self.kubectl(&["patch", "configmap", "schedpatch", "--type=merge", "--patch", &patch]).succeeded();
         self.refresh();
     }
 
     /// `helm install` or `helm upgrade`.
-    pub fn helm(&self, verb: &str, wish: Wish, more: &[&str]) -> Ran {
-        let node = self.stage.node();
-        fs::write(node.path(WISH), wish.text()).expect("the node's files can be written");
-        let file = format!("config.config\\.yaml={WISH}");
+    pub fn helm(&self, verb: &str, wanted: Wanted, more: &[&str]) -> Ran {
+        let node = self.control_plane.node();
+        fs::write(node.path(VALUES_FILE), wanted.text()).expect("the node's files can be written");
+        let file = format!("config.config\\.yaml={VALUES_FILE}");
         let begin = ["helm", verb, "schedpatch", CHART, "--namespace", NAMESPACE, "--set-file", &file];
         node.run(&[&begin, &["--set", "log.format=json"][..], more].concat())
     }
@@ -87,24 +87,27 @@ impl<'stage> Release<'stage> {
     /// A change of the pod makes the kubelet look at what is mounted there.
     #[track_caller]
     pub fn refresh(&self) {
-        let stamp = format!("e2e/refresh={}", self.stage.readyz().samples().len());
+        let stamp = format!("e2e/refresh={}", self.control_plane.readyz().samples().len());
         self.kubectl(&["annotate", "--overwrite", "pod", &self.pod(), &stamp]).succeeded();
     }
 
     /// Takes it away, and nothing else.
     #[track_caller]
     pub fn uninstall(self) {
-        self.stage.node().run(&["helm", "uninstall", "schedpatch", "--namespace", NAMESPACE, "--wait"]).succeeded();
-        self.stage.node().kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"]).succeeded();
+        self.control_plane
+            .node()
+            .run(&["helm", "uninstall", "schedpatch", "--namespace", NAMESPACE, "--wait"])
+            .succeeded();
+        self.control_plane.node().kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"]).succeeded();
         wait_until("the namespace to be gone", seconds(120), || {
-            let shown = self.stage.node().kubectl(&["get", "namespace", NAMESPACE]);
+            let shown = self.control_plane.node().kubectl(&["get", "namespace", NAMESPACE]);
             if shown.stderr.contains("NotFound") { Ok(()) } else { Err(shown.stdout) }
         });
     }
 
     /// In the release's namespace.
     pub fn kubectl(&self, arguments: &[&str]) -> Ran {
-        self.stage.node().kubectl(&[&["-n", NAMESPACE], arguments].concat())
+        self.control_plane.node().kubectl(&[&["-n", NAMESPACE], arguments].concat())
     }
 
     /// The agent's pod.
@@ -118,6 +121,13 @@ impl<'stage> Release<'stage> {
             let name = live.next().and_then(|pod| pod["metadata"]["name"].as_str());
             name.map(str::to_owned).ok_or_else(|| "none".to_owned())
         })
+    }
+
+    /// The image that the agents run.
+    #[track_caller]
+    pub fn image(&self) -> String {
+        let path = "jsonpath={.spec.template.spec.containers[0].image}";
+        self.kubectl(&["get", "daemonset", "schedpatch", "-o", path]).succeeded().stdout
     }
 
     pub fn log(&self, pod: &str) -> Vec<String> {
@@ -141,7 +151,7 @@ impl<'stage> Release<'stage> {
     }
 }
 
-impl Stage {
+impl ControlPlane {
     /// What the node's annotations of ours say.
     pub fn annotations(&self) -> BTreeMap<String, String> {
         let shown = self.node().kubectl(&["get", "node", "cp1", "-o", "json"]);
@@ -165,7 +175,7 @@ impl Stage {
     /// No release, and no hold of an earlier one.
     #[track_caller]
     pub fn begin_without_release(&self) {
-        let release = Release { stage: self };
+        let release = Release { control_plane: self };
         if release.is_installed() {
             release.uninstall();
         }

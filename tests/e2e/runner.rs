@@ -11,16 +11,16 @@ use std::time::Instant;
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::bed::Bed;
+use crate::cluster::Cluster;
+use crate::control_plane::ControlPlane;
 use crate::options::{Options, Suite};
-use crate::stage::Stage;
 
 /// A test and when it is run.
 #[derive(Clone, Copy)]
 pub struct Test {
     pub name: &'static str,
     pub pace: Pace,
-    pub run: fn(&Stage),
+    pub run: fn(&ControlPlane),
 }
 
 /// Whether a test takes minutes, and so needs `--all`.
@@ -67,14 +67,14 @@ pub fn main(suite: impl Fn(Suite) -> Vec<Test>) -> ExitCode {
     let begin = Instant::now();
     let (passed, mut failed) =
         panic::catch_unwind(AssertUnwindSafe(|| run(&chosen, &options, &name))).unwrap_or_else(|reason| {
-            println!("FAILED  the stage could not be set:\n{}", words(reason.as_ref()));
+            println!("FAILED  the control_plane could not be set:\n{}", words(reason.as_ref()));
             (0, chosen.len())
         });
     give_way_when_interrupted();
     if options.keep {
         let testbed = "hack/testbed/testbed";
         println!("\nthe bed stays: {testbed} exec --name {name} cp1 bash; {testbed} down --name {name}");
-    } else if !Bed::down(&name) {
+    } else if !Cluster::down(&name) {
         println!("FAILED  the bed could not be taken down: hack/testbed/testbed down --name {name}");
         failed += 1;
     }
@@ -84,10 +84,10 @@ pub fn main(suite: impl Fn(Suite) -> Vec<Test>) -> ExitCode {
 
 /// How many passed and failed.
 fn run(chosen: &[Test], options: &Options, name: &str) -> (usize, usize) {
-    let bed = match Bed::up(name, options.version.as_deref(), 1) {
+    let bed = match Cluster::up(name, options.version.as_deref(), 1) {
         Ok(bed) => bed,
         Err(error) => {
-            println!("FAILED  the bed: {error}");
+            println!("FAILED  the cluster: {error}");
             return (0, chosen.len());
         }
     };
@@ -100,33 +100,33 @@ fn run(chosen: &[Test], options: &Options, name: &str) -> (usize, usize) {
             *noted = place;
         }
     }));
-    let stage = Stage::set(bed);
-    let passed = now.iter().filter(|test| passes(test, &stage, options.verbose)).count();
+    let control_plane = ControlPlane::set(bed);
+    let passed = now.iter().filter(|test| passes(test, &control_plane, options.verbose)).count();
     for test in &left_out {
         println!("left out          {}{}", sentence(test), remark(test));
     }
     (passed, now.len() - passed)
 }
 
-fn passes(test: &Test, stage: &Stage, verbose: bool) -> bool {
+fn passes(test: &Test, control_plane: &ControlPlane, verbose: bool) -> bool {
     let begin = Instant::now();
-    stage.bed.take_notes();
-    let outcome = panic::catch_unwind(AssertUnwindSafe(|| (test.run)(stage)));
+    control_plane.cluster.take_notes();
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| (test.run)(control_plane)));
     let time = begin.elapsed().as_secs_f64();
     give_way_when_interrupted();
     match outcome {
         Ok(()) => {
             println!("ok      {time:6.1} s  {}", sentence(test));
             if verbose {
-                tell_notes(stage);
+                tell_notes(control_plane);
             }
         }
         Err(ref reason) => {
             println!("FAILED  {time:6.1} s  {}\n\n{}", sentence(test), words(reason.as_ref()));
             println!("  at {}", PLACE.lock().map(|place| place.clone()).unwrap_or_default());
-            tell_notes(stage);
+            tell_notes(control_plane);
             for (component, lines) in [("kube-scheduler", 15), ("kubelet", 30)] {
-                println!("\n== the end of {component}'s log\n{}", stage.node().log_end(component, lines));
+                println!("\n== the end of {component}'s log\n{}", control_plane.node().log_end(component, lines));
             }
             println!();
         }
@@ -134,8 +134,11 @@ fn passes(test: &Test, stage: &Stage, verbose: bool) -> bool {
     outcome.is_ok()
 }
 
-fn tell_notes(stage: &Stage) {
-    println!("\n== what was done, in seconds since the bed was up\n{}\n", stage.bed.take_notes().join("\n"));
+fn tell_notes(control_plane: &ControlPlane) {
+    println!(
+        "\n== what was done, in seconds since the bed was up\n{}\n",
+        control_plane.cluster.take_notes().join("\n")
+    );
 }
 
 fn words(reason: &(dyn Any + Send)) -> String {
@@ -157,8 +160,8 @@ fn take_down_when_interrupted(name: &str, keep: bool) {
         waiting.block_on(interrupted);
         INTERRUPTED.store(true, Ordering::SeqCst);
         eprintln!("hack/e2e: interrupted: {}", if keep { "the bed stays" } else { "taking the bed down" });
-        Bed::stop_coming_up();
-        let gone = keep || Bed::down(&name);
+        Cluster::stop_coming_up();
+        let gone = keep || Cluster::down(&name);
         #[allow(clippy::exit, reason = "the tests cannot be stopped otherwise")]
         std::process::exit(if gone { 130 } else { 1 });
     });

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::support::laws::wanted;
-use schedpatch::edit::{self, Rule};
+use schedpatch::target::static_pod::{self, Draft};
+use schedpatch::target::{HostMount, Rule};
 
 const DIR: &str = "/var/lib/schedpatch/revisions/0123456789ab";
 
@@ -13,15 +14,15 @@ fn original() -> String {
 }
 
 fn patched(text: &str) -> String {
-    edit::patch(text, &wanted("0123456789ab", 1)).and_then(edit::Draft::prove).expect("it can be edited")
+    static_pod::patch(text, &wanted("0123456789ab", 1)).and_then(Draft::prove).expect("it can be edited")
 }
 
 fn unpatched(text: &str) -> String {
-    edit::unpatch(text).and_then(edit::Draft::prove).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"))
+    static_pod::unpatch(text).and_then(Draft::prove).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"))
 }
 
 fn refused(text: &str) -> Rule {
-    match edit::unpatch(text).and_then(edit::Draft::prove) {
+    match static_pod::unpatch(text).and_then(Draft::prove) {
         Ok(text) => panic!("not refused, but:\n{text}"),
         Err(refusal) => {
             assert!(refusal.line.is_some(), "{refusal:?}");
@@ -107,7 +108,7 @@ fn a_value_that_an_upgrade_wrote_over_ours_stays() {
     let before = original();
     let mut wish = wanted("0123456789ab", 1);
     wish.image = Some("registry.example/kube-scheduler:v1.36.1-own".to_owned());
-    let after = edit::patch(&before, &wish).and_then(edit::Draft::prove).expect("it can be edited");
+    let after = static_pod::patch(&before, &wish).and_then(Draft::prove).expect("it can be edited");
     assert_eq!(unpatched(&after), before);
     let upgraded = swap(
         &after,
@@ -148,7 +149,7 @@ fn nulls_that_were_spelled_out_come_back() {
             swap(&before, "    imagePullPolicy", &format!("    terminationMessagePolicy:{null}\n    imagePullPolicy"));
         let mut wish = wanted("0123456789ab", 1);
         wish.dns_policy = Some("ClusterFirstWithHostNet".to_owned());
-        let after = edit::patch(&before, &wish).and_then(edit::Draft::prove).expect("it can be edited");
+        let after = static_pod::patch(&before, &wish).and_then(Draft::prove).expect("it can be edited");
         assert!(
             after.contains("dnsPolicy: ClusterFirstWithHostNet") && after.contains("Policy: FallbackToLogsOnError")
         );
@@ -162,16 +163,16 @@ fn flags_and_mounts_that_were_wished_come_and_go() {
     let mut wish = wanted("0123456789ab", 1);
     wish.args = vec![("v".to_owned(), "4".to_owned()), ("leader-elect".to_owned(), "false".to_owned())];
     wish.mounts = vec![
-        edit::HostMount { path: "/etc/tls".to_owned(), is_dir: true },
-        edit::HostMount { path: "/etc/one.crt".to_owned(), is_dir: false },
+        HostMount { path: "/etc/tls".to_owned(), is_dir: true },
+        HostMount { path: "/etc/one.crt".to_owned(), is_dir: false },
     ];
-    let after = edit::patch(&before, &wish).and_then(edit::Draft::prove).expect("it can be edited");
+    let after = static_pod::patch(&before, &wish).and_then(Draft::prove).expect("it can be edited");
     for line in ["    - --v=4\n", "    - --leader-elect=false\n", "    - mountPath: /etc/tls\n", "      type: File\n"] {
         assert!(after.contains(line), "{line} is missing in\n{after}");
     }
     assert_eq!(unpatched(&after), before);
-    let fewer = edit::patch(&after, &wanted("ba9876543210", 2)).and_then(edit::Draft::prove).expect("it can be edited");
-    assert_eq!(fewer, edit::patch(&before, &wanted("ba9876543210", 2)).and_then(edit::Draft::prove).expect("edited"));
+    let fewer = static_pod::patch(&after, &wanted("ba9876543210", 2)).and_then(Draft::prove).expect("it can be edited");
+    assert_eq!(fewer, static_pod::patch(&before, &wanted("ba9876543210", 2)).and_then(Draft::prove).expect("edited"));
 }
 
 #[test]
@@ -188,7 +189,7 @@ fn a_wish_for_a_flag_that_stands_twice_or_in_two_words_is_undone_at_its_own_plac
         let before = swap(&original(), flags, own);
         let mut wish = wanted("0123456789ab", 1);
         wish.args = vec![("leader-elect".to_owned(), "false".to_owned()), ("v".to_owned(), "4".to_owned())];
-        let after = edit::patch(&before, &wish).and_then(edit::Draft::prove).expect("it can be edited");
+        let after = static_pod::patch(&before, &wish).and_then(Draft::prove).expect("it can be edited");
         assert_eq!(unpatched(&after), before, "{own}");
     }
 }

@@ -13,7 +13,7 @@ use crate::support::laws::{self, Outcome};
 use crate::support::manifests::manifest;
 use crate::support::mutate::mutate;
 use crate::support::rng::Rng;
-use schedpatch::edit::{HostMount, Rule, Wanted};
+use schedpatch::target::{HostMount, Rule, Wanted};
 
 const INPUTS: u64 = 3_000;
 const MOST_DAMAGES: usize = 4;

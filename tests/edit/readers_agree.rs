@@ -10,7 +10,6 @@ use crate::support::configs::config;
 use crate::support::manifests::manifest;
 use crate::support::mutate::mutate;
 use crate::support::rng::Rng;
-use schedpatch::edit;
 use serde_yaml::Value;
 
 const INPUTS: u64 = 80_000;
@@ -42,11 +41,11 @@ const LINES: [&str; 62] = [
 
 /// What was found; `Err` if the readers do not agree.
 fn judge(text: &str) -> Result<&'static str, String> {
-    let (size, at_most) = (edit::size_of(text), edit::size_at_most(text));
+    let (size, at_most) = (yaml_edit::size_of(text), yaml_edit::size_at_most(text));
     if at_most.is_some_and(|most| most.values < size.values || most.keys < size.keys) {
         return Err(format!("{size:?} at a glance is at most {at_most:?}\n{text}"));
     }
-    let Ok(survey) = edit::survey(text, |_| false) else { return Ok("refused") };
+    let Ok(survey) = yaml_edit::survey(text, |_| false) else { return Ok("refused") };
     let Some(ours) = survey.values else { return Ok("left to serde_yaml") };
     // as texts, because order and the kind of a number count too
     match serde_yaml::from_str::<Value>(text) {

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use schedpatch::compose::lint::LintRule;
-use schedpatch::edit::Rule;
 use schedpatch::phase::Phase;
 use schedpatch::platform;
+use schedpatch::target::Rule;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()

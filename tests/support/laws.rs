@@ -1,6 +1,7 @@
 //! The laws of an edit, checked from outside: by bytes and lines, with no help from the editor.
 
-use schedpatch::edit::{self, Refusal, Wanted};
+use schedpatch::target::static_pod::{self, Draft};
+use schedpatch::target::{Refusal, Wanted};
 
 use super::rng::Rng;
 
@@ -25,7 +26,7 @@ pub fn wanted(revision: &str, generation: u64) -> Wanted {
 }
 
 fn patch(text: &str, wanted: &Wanted) -> Result<String, Refusal> {
-    edit::patch(text, wanted)?.prove()
+    static_pod::patch(text, wanted)?.prove()
 }
 
 /// Checks laws 1 to 4 on one text. `Err` is a broken law.
@@ -39,7 +40,7 @@ pub fn check(text: &str, wanted: &Wanted, rng: &mut Rng) -> Result<Outcome, Stri
     same("patching twice is not patching once", &patched, &again)?;
     let back = unpatch(&patched)?;
     same("undone, it is not the text that it was", text, &back)?;
-    if edit::unpatch(text).and_then(edit::Draft::prove).as_deref() != Ok(text) {
+    if static_pod::unpatch(text).and_then(Draft::prove).as_deref() != Ok(text) {
         return Err("undoing what was not done changes the text".to_owned());
     }
     let ours = our_lines(text, &patched)?;
@@ -57,7 +58,7 @@ pub fn check(text: &str, wanted: &Wanted, rng: &mut Rng) -> Result<Outcome, Stri
 }
 
 fn unpatch(text: &str) -> Result<String, String> {
-    edit::unpatch(text).and_then(edit::Draft::prove).map_err(|refusal| format!("cannot be undone: {refusal}"))
+    static_pod::unpatch(text).and_then(Draft::prove).map_err(|refusal| format!("cannot be undone: {refusal}"))
 }
 
 fn same(what: &str, expected: &str, found: &str) -> Result<(), String> {
@@ -128,7 +129,7 @@ fn foreign_comment_stays(text: &str, patched: &str, ours: &[bool], rng: &mut Rng
     let column = line.len() - line.trim_start().len();
     let commented = format!("{:column$}# somebody was here\n{line}", "");
     let edited = patched.replacen(line, &commented, 1);
-    if edit::read(&edited).is_err() {
+    if static_pod::read(&edited).is_err() {
         return Ok(());
     }
     let expected = text.replacen(line, &commented, 1);

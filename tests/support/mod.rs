@@ -7,15 +7,18 @@
     reason = "tests make and break their own files"
 )]
 
+use std::path::{Path, PathBuf};
+
 pub mod configs;
 pub mod disk;
 pub mod faulty_fs;
-pub mod law5;
 pub mod laws;
 pub mod manifests;
 pub mod mutate;
 pub mod rng;
 pub mod scenario;
+pub mod unit_kind;
+pub mod whole_host;
 
 /// How much is tried: by `cargo test`, by `hack/crash` (which CI runs), by `hack/crash --all`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,4 +34,14 @@ pub fn effort() -> Effort {
         Ok("ci") => Effort::Ci,
         _ => Effort::Short,
     }
+}
+
+/// Where the short form makes its hosts: in memory, where there is such a place. What a disk does is modelled, and the long form
+/// and what is measured are on one.
+pub fn scratch(suite: &str) -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if effort() > Effort::Short || suite.starts_with("bench") || !memory.is_dir() {
+        return Path::new(env!("CARGO_TARGET_TMPDIR")).join(suite);
+    }
+    memory.join(format!("schedpatch-{}", std::process::id())).join(suite)
 }

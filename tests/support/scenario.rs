@@ -9,11 +9,11 @@ use schedpatch::finding::Finding;
 use schedpatch::journal::Initiator;
 use schedpatch::plan::Direction;
 use schedpatch::reconcile::{self, Env, Outcome, Request};
-use schedpatch::settings::{SchedulerOverrides, Settings};
+use schedpatch::settings::Settings;
 use schedpatch::timestamp::Timestamp;
 
 use super::faulty_fs::{Call, Fault, FaultyFs};
-use super::law5::{Expectation, Kind, Places};
+use super::whole_host::{Expectation, Kind, Places};
 
 pub const KUBEADM: Places =
     Places { manifests: "/etc/kubernetes/manifests", target: "kube-scheduler.yaml", state: "/var/lib/schedpatch" };
@@ -53,6 +53,17 @@ pub struct Scenario {
     pub expectation: Expectation,
     /// The target before schedpatch came
     pub original: Vec<u8>,
+}
+
+impl Drop for Scenario {
+    /// What is in memory is not left there.
+    fn drop(&mut self) {
+        if let Some(home) = self.template.parent().filter(|home| home.starts_with("/dev/shm")) {
+            let _ = fs::remove_dir_all(home);
+            // and what held it, once it is empty
+            home.ancestors().skip(1).take(2).for_each(|dir| drop(fs::remove_dir(dir)));
+        }
+    }
 }
 
 /// Builds all stories below a directory of its own.
@@ -166,7 +177,7 @@ fn build(
     operation: Operation,
     before: impl FnOnce(&Story),
 ) -> Scenario {
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(suite).join(name.replace(' ', "-"));
+    let home = super::scratch(suite).join(name.replace(' ', "-"));
     let _ = fs::remove_dir_all(&home);
     let root = home.join("template");
     copy_tree(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(golden).join("host"), &root);
@@ -282,17 +293,7 @@ fn run(root: &Path, sources: &Path, operation: Operation, command: &str, fs: &Fa
 }
 
 fn settings(root: &Path, source: Option<PathBuf>) -> Settings {
-    Settings {
-        host_root: root.to_owned(),
-        sources: source.into_iter().collect(),
-        platform: None,
-        target: None,
-        manifest_dir: None,
-        state_dir: "/var/lib/schedpatch".into(),
-        overrides: SchedulerOverrides::default(),
-        accept: Vec::new(),
-        retry: false,
-    }
+    Settings { sources: source.into_iter().collect(), ..Settings::new(root) }
 }
 
 fn make_source(sources: &Path, marker: &str) {

@@ -2,29 +2,42 @@
 
 use std::borrow::Cow;
 
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use serde_yaml::{Mapping, Value};
+use yaml_edit::Segment;
 
 use super::LintRule;
 use super::capped::Capped;
 use crate::compose::read::Config;
 use crate::compose::schema::{self, Field, Type};
 use crate::compose::version::Version;
-use crate::edit::Place;
 use crate::finding::Finding;
 
+/// What the scheduler's decoder would say of a file.
+pub(super) struct Decoded {
+    /// Why it would refuse it
+    pub findings: Vec<Finding>,
+    /// Whether every value is of its field's type; else what it means cannot be judged further
+    pub is_typed: bool,
+}
+
 /// What the scheduler's decoder would refuse.
-pub(super) fn check(config: &Config, version: Version) -> Vec<Finding> {
-    let Some(fields) = schema::fields(&config.version) else { return Vec::new() };
-    let mut walk = Walk { config, version, place: Vec::new(), findings: Capped::default() };
-    walk.entries(&config.content, fields);
-    walk.findings.into_vec()
+pub(super) fn check(config: &Config, version: Version) -> Decoded {
+    let mut walk = Walk { config, version, place: Vec::new(), findings: Capped::default(), is_typed: true };
+    if let Some(fields) = schema::fields(&config.version) {
+        walk.entries(&config.content, fields);
+    }
+    Decoded { findings: walk.findings.into_vec(), is_typed: walk.is_typed }
 }
 
 struct Walk<'a> {
     config: &'a Config,
     version: Version,
-    place: Vec<Place>,
+    place: Vec<Segment>,
     findings: Capped,
+    is_typed: bool,
 }
 
 impl Walk<'_> {
@@ -53,7 +66,7 @@ impl Walk<'_> {
             (Type::Bytes, _) => self.wrong("base64"),
             (Type::List(of), Value::Sequence(items)) => {
                 for (index, item) in items.iter().enumerate() {
-                    self.below(Place::Index(index), |walk| walk.value(item, *of));
+                    self.below(Segment::Index(index), |walk| walk.value(item, *of));
                 }
             }
             (Type::Map(fields), Value::Mapping(entries)) => self.entries(entries, fields),
@@ -69,7 +82,7 @@ impl Walk<'_> {
         for (key, value) in entries {
             let odd = || Cow::Owned(serde_json::to_string(key).unwrap_or_default());
             let name = key.as_str().map_or_else(odd, Cow::Borrowed);
-            self.below(Place::Key(name.to_string()), |walk| walk.field(&name, value, fields));
+            self.below(Segment::Key(name.to_string()), |walk| walk.field(&name, value, fields));
         }
     }
 
@@ -101,18 +114,19 @@ impl Walk<'_> {
 
     fn wrong(&mut self, expected: &str) {
         let message = format!("{} must be {expected}", self.path());
+        self.is_typed = false;
         self.findings.push(LintRule::WrongType.at(self.config, &self.place, message));
     }
 
     fn path(&self) -> String {
         self.place.iter().fold(String::new(), |path, place| match place {
-            Place::Index(index) => format!("{path}[{index}]"),
-            Place::Key(key) if path.is_empty() => key.clone(),
-            Place::Key(key) => format!("{path}.{key}"),
+            Segment::Index(index) => format!("{path}[{index}]"),
+            Segment::Key(key) if path.is_empty() => key.clone(),
+            Segment::Key(key) => format!("{path}.{key}"),
         })
     }
 
-    fn below(&mut self, place: Place, look: impl FnOnce(&mut Self)) {
+    fn below(&mut self, place: Segment, look: impl FnOnce(&mut Self)) {
         self.place.push(place);
         look(self);
         self.place.pop();
@@ -166,12 +180,10 @@ pub(crate) fn seconds(text: &str) -> Option<f64> {
     (parts > 0 && total < LONGEST).then_some(sign * total)
 }
 
+/// As Go reads it: line breaks do not count, nor what the last character says beyond the last byte.
 fn is_base64(text: &str) -> bool {
-    let text = &text.replace(['\n', '\r'], "");
-    let body = text.trim_end_matches('=');
-    text.len().is_multiple_of(4)
-        && text.len() - body.len() <= 2
-        && body.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/".contains(&b))
+    let like_go = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
+    GeneralPurpose::new(&STANDARD, like_go).decode(text.replace(['\n', '\r'], "")).is_ok()
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde_yaml::Value;
+use yaml_edit::Segment;
 
 use super::capped::Capped;
 use super::decode::{seconds, whole};
 use super::{LintContext, LintRule, has_parent, key};
 use crate::compose::read::Config;
-use crate::compose::url;
-use crate::edit::Place;
 use crate::finding::Finding;
+use crate::url;
 
 /// The scheduler's own default; what waits longer holds up every pod.
 const SLOW_SECONDS: f64 = 5.0;
@@ -72,8 +72,8 @@ impl Extender<'_> {
     }
 
     /// The place of a field, or of the extender if the field is not there.
-    fn place(&self, fields: &[&str]) -> Vec<Place> {
-        let place = [key("extenders"), Place::Index(self.index)];
+    fn place(&self, fields: &[&str]) -> Vec<Segment> {
+        let place = [key("extenders"), Segment::Index(self.index)];
         place.into_iter().chain(fields.iter().map(|field| key(field))).collect()
     }
 
@@ -110,7 +110,7 @@ fn check_one(extender: &Extender<'_>, judge: LintContext<'_>) -> Vec<Finding> {
     }
     for (index, name) in managed.iter().enumerate().filter(|(_, name)| !is_extended_resource(name)) {
         let mut place = extender.place(&["managedResources"]);
-        place.push(Place::Index(index));
+        place.push(Segment::Index(index));
         let message = format!("{}: {name:?} is no name of an extended resource", extender.name());
         findings.push(LintRule::ManagedResourceName.at(extender.config, &place, message));
     }
@@ -202,7 +202,7 @@ fn check_address(extender: &Extender<'_>, judge: LintContext<'_>) -> Vec<Finding
         let message = "its URL is https without enableHTTPS and without a CA, so its certificate must be signed by a CA of the scheduler's image";
         findings.push(extender.finding(LintRule::HttpsNotEnabled, &["urlPrefix"], message));
     }
-    let uses_cluster_dns = !judge.pod.host_network || judge.dns_policy() == Some("ClusterFirstWithHostNet");
+    let uses_cluster_dns = !judge.spec.host_network || judge.dns_policy() == Some("ClusterFirstWithHostNet");
     if let Some(host) = url::host(url).filter(|host| is_cluster_name(host) && !uses_cluster_dns) {
         let message =
             format!("{host} is a name of the cluster's DNS, which the scheduler on the host's network does not ask");

@@ -7,13 +7,16 @@ mod plugins;
 mod profile;
 mod values;
 
+use decode::Decoded;
+use yaml_edit::Segment;
+
 use crate::finding::{Finding, Level, rules};
 
 use super::read::Config;
 use super::version::Version;
 use super::{DIR_VARIABLE, Others};
-use crate::edit::{Place, SchedulerPod, last_flag};
 use crate::settings::SchedulerOverrides;
+use crate::target::{SchedulerSpec, last_flag};
 
 rules! {
     /// A rule of the lint. Errors can be insisted on with `--accept RULE`.
@@ -85,7 +88,7 @@ impl LintRule {
         }
     }
 
-    fn at(self, config: &Config, place: &[Place], message: impl Into<String>) -> Finding {
+    fn at(self, config: &Config, place: &[Segment], message: impl Into<String>) -> Finding {
         let finding = Finding { level: self.level(), ..Finding::error(self.name(), message, self.way_out()) };
         finding.in_file(config.file.clone()).at_line(config.line(place))
     }
@@ -98,7 +101,7 @@ const UPSTREAM_IMAGES: [&str; 2] = ["registry.k8s.io/kube-scheduler", "k8s.gcr.i
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LintContext<'a> {
     pub version: Version,
-    pub pod: &'a SchedulerPod,
+    pub spec: &'a SchedulerSpec,
     /// What flags wish of it
     pub overrides: &'a SchedulerOverrides,
     /// Names of the files beside the configuration
@@ -108,7 +111,7 @@ pub(crate) struct LintContext<'a> {
 impl LintContext<'_> {
     /// The DNS policy that the scheduler's pod will have.
     fn dns_policy(&self) -> Option<&str> {
-        self.overrides.dns_policy.as_deref().or(self.pod.dns_policy.as_deref())
+        self.overrides.dns_policy.as_deref().or(self.spec.dns_policy.as_deref())
     }
 
     /// The content of a file beside the configuration.
@@ -134,7 +137,7 @@ impl LintContext<'_> {
         let wished = |mount: &String| {
             path.strip_prefix(mount.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        self.pod.host_path(path).is_some() || self.overrides.mounts.iter().any(wished)
+        self.spec.host_path(path).is_some() || self.overrides.mounts.iter().any(wished)
     }
 }
 
@@ -154,9 +157,8 @@ pub(crate) fn everything(base: Option<&Config>, sources: &[Config], judge: LintC
 
 /// All that one file shows.
 fn one_file(config: &Config, judge: LintContext<'_>) -> Vec<Finding> {
-    let mut findings = decode::check(config, judge.version);
-    // what is of the wrong type cannot be judged further
-    if findings.iter().all(|finding| finding.rule != LintRule::WrongType.name()) {
+    let Decoded { mut findings, is_typed } = decode::check(config, judge.version);
+    if is_typed {
         findings.extend(values::check(config, judge));
         findings.extend(profile::check(config, judge));
         findings.extend(extender::check(config, judge));
@@ -167,7 +169,7 @@ fn one_file(config: &Config, judge: LintContext<'_>) -> Vec<Finding> {
 /// What would keep another scheduler from starting with the configuration that the target has. What it means for
 /// scheduling is the target's own will.
 fn starts_with(config: &Config, judge: LintContext<'_>) -> Vec<Finding> {
-    let mut findings = decode::check(config, judge.version);
+    let Decoded { mut findings, .. } = decode::check(config, judge.version);
     findings.extend(values::check(config, judge));
     findings.extend(profile::check(config, judge));
     findings
@@ -194,7 +196,7 @@ pub(crate) fn kubeconfig(path: &str, from: &str, base: Option<&Config>, judge: L
             .at_line(base.line(&[key("clientConnection"), key("kubeconfig")])),
         None if from == "--scheduler-arg" => error("--scheduler-arg kubeconfig").in_file("the command line"),
         None => {
-            let line = last_flag(&judge.pod.flags, "kubeconfig").and_then(|flag| flag.line);
+            let line = last_flag(&judge.spec.flags, "kubeconfig").and_then(|flag| flag.line);
             error("--kubeconfig in its manifest").at_line(line)
         }
     })
@@ -217,6 +219,6 @@ pub(crate) fn accept(findings: Vec<Finding>, accepted: &[String]) -> Vec<Finding
     findings.into_iter().map(insisted).collect()
 }
 
-fn key(name: &str) -> Place {
-    Place::Key(name.to_owned())
+fn key(name: &str) -> Segment {
+    Segment::Key(name.to_owned())
 }

@@ -3,20 +3,20 @@
 use std::collections::BTreeSet;
 
 use serde_yaml::{Mapping, Value};
+use yaml_edit::Segment;
 
 use super::capped::Capped;
 use super::decode::whole;
 use super::values::is_percentage;
 use super::{LintContext, LintRule, key, plugins};
 use crate::compose::read::Config;
-use crate::edit::Place;
 use crate::finding::{Finding, Level};
 
 /// One profile of a file.
 struct Profile<'a> {
     config: &'a Config,
     value: &'a Value,
-    place: Vec<Place>,
+    place: Vec<Segment>,
 }
 
 /// What one file shows.
@@ -25,7 +25,7 @@ pub(super) fn check(config: &Config, judge: LintContext<'_>) -> Vec<Finding> {
     let mut findings = Capped::default();
     let mut names = BTreeSet::new();
     for (index, value) in profiles.iter().enumerate() {
-        let profile = Profile { config, value, place: vec![key("profiles"), Place::Index(index)] };
+        let profile = Profile { config, value, place: vec![key("profiles"), Segment::Index(index)] };
         let name = value.get("schedulerName").filter(|name| !name.is_null());
         let name = name
             .and_then(Value::as_str)
@@ -64,7 +64,7 @@ impl Profile<'_> {
                 let name = plugin.get("name").and_then(Value::as_str).unwrap_or_default();
                 let at = |rule: LintRule, message: String| {
                     let mut place = self.place.clone();
-                    place.extend([key("plugins"), key(point), key("enabled"), Place::Index(index)]);
+                    place.extend([key("plugins"), key(point), key("enabled"), Segment::Index(index)]);
                     rule.at(self.config, &place, message)
                 };
                 if name.is_empty() {
@@ -98,7 +98,7 @@ impl Profile<'_> {
         for (index, item) in list(self.value, "pluginConfig").iter().enumerate() {
             let name = item.get("name").and_then(Value::as_str).unwrap_or_default();
             let mut place = self.place.clone();
-            place.extend([key("pluginConfig"), Place::Index(index)]);
+            place.extend([key("pluginConfig"), Segment::Index(index)]);
             if !seen.insert(name) {
                 findings.push(LintRule::PluginTwice.at(
                     self.config,
@@ -161,7 +161,7 @@ pub(super) fn check_unused(sources: &[Config], all: &[&Config], judge: LintConte
                     meant.unwrap_or_default()
                 );
                 let place =
-                    [key("profiles"), Place::Index(number), key("pluginConfig"), Place::Index(index), key("name")];
+                    [key("profiles"), Segment::Index(number), key("pluginConfig"), Segment::Index(index), key("name")];
                 let finding = LintRule::UnusedPluginConfig.at(config, &place, message);
                 // what a release dropped is left over from an upgrade, and must not stop one
                 let level = if plugins::is_upstream(name) { Level::Warning } else { finding.level };

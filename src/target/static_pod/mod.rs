@@ -1,0 +1,107 @@
+//! A static pod: a manifest in a directory that the kubelet reads. The kubelet notices a new text by itself, and shows what it
+//! runs as a mirror pod in the API.
+
+mod choose;
+mod conflicts;
+mod edit;
+mod is_applied;
+mod malformed;
+pub mod mirror_pod;
+mod mounts;
+mod pod;
+mod program;
+mod recommit;
+mod refuse;
+mod restore;
+mod run_as;
+mod undo_record;
+
+use std::time::Duration;
+
+use super::{
+    Activation, Candidates, Chosen, Definition, Expectation, Here, Observer, Refusal, SchedulerSpec, TargetKind,
+    Wanted, Words,
+};
+use crate::finding::Finding;
+pub use edit::{Draft, patch, unpatch};
+use mirror_pod::MirrorPod;
+pub(crate) use pod::{GENERATION, REVISION};
+pub use pod::{Manifest, read};
+pub(crate) use program::words_after as scheduler_words;
+pub use recommit::recommit;
+
+/// kube-scheduler's secure port, unless a flag says otherwise.
+const DEFAULT_PORT: &str = "10259";
+/// The kubelet needs up to half a minute to end the old pod, and looks at its directory every 20 seconds anyway.
+const UNNOTICED: Duration = Duration::from_secs(90);
+
+/// The kind of target that a static pod is.
+#[derive(Debug)]
+pub struct StaticPod;
+
+impl TargetKind for StaticPod {
+    fn name(&self) -> &'static str {
+        "static pod"
+    }
+
+    fn read<'a>(&self, text: &'a str) -> Result<Box<dyn Definition + 'a>, Refusal> {
+        Ok(Box::new(Manifest::read(text)?))
+    }
+
+    fn choose<'a>(&self, candidates: &Candidates<'a>) -> Result<Chosen<'a>, Finding> {
+        choose::choose(candidates)
+    }
+
+    fn what_follows(&self) -> &'static str {
+        "The kubelet restarts the scheduler."
+    }
+
+    fn activation(&self) -> Activation {
+        Activation::Automatic
+    }
+
+    fn expectation(&self, spec: &SchedulerSpec) -> Expectation {
+        let address = match spec.flag("bind-address") {
+            None | Some("0.0.0.0" | "") => "127.0.0.1".to_owned(),
+            Some("::") => "[::1]".to_owned(),
+            Some(address) if address.contains(':') => format!("[{address}]"),
+            Some(address) => address.to_owned(),
+        };
+        let port = spec.flag("secure-port").unwrap_or(DEFAULT_PORT);
+        Expectation {
+            revision: spec.ours.as_ref().map(|ours| ours.revision.clone()),
+            generation: spec.ours.as_ref().map(|ours| ours.generation),
+            config: spec.config().map(|(_, path)| path.to_owned()),
+            has_readiness_probe: spec.has_readiness_probe,
+            endpoint: format!("https://{address}:{port}"),
+            unnoticed_after: Some(UNNOTICED),
+            words: Words {
+                absent: "there is no mirror pod yet",
+                earlier: "the kubelet still shows the pod of before",
+                not_started: "the kubelet does not start it: a volume may be missing",
+            },
+        }
+    }
+
+    fn observer(&self, spec: &SchedulerSpec, here: &Here<'_>) -> Box<dyn Observer> {
+        Box::new(MirrorPod::follow(here.client.clone(), &spec.identity, here.node))
+    }
+}
+
+impl Definition for Manifest<'_> {
+    fn spec(&self) -> Result<SchedulerSpec, Refusal> {
+        self.pod()
+    }
+
+    fn edit(&self, wanted: &Wanted) -> Result<String, Refusal> {
+        self.patch(wanted)?.prove()
+    }
+
+    fn restore(&self) -> Result<String, Refusal> {
+        self.unpatch()?.prove()
+    }
+
+    fn recommit(&self, generation: u64) -> Result<String, Refusal> {
+        self.recommit(generation)?.prove()
+    }
+}
