@@ -54,6 +54,10 @@ e2e-matrix *args: (e2e-judge "v1.36.4 v1.30.4")
 e2e-agent *args:
     hack/e2e --suite agent {{ args }}
 
+# the agents from their chart and image on three control planes: one after the other (8 minutes, needs root)
+e2e-fleet *args:
+    hack/e2e --suite fleet {{ args }}
+
 # schedpatch-pin on a real cluster: the walk-throughs, both modes, replicas, faults, the chart (10 minutes; --quick: 3; --nodes 3; needs root)
 e2e-pin *args:
     hack/pin-e2e {{ args }}

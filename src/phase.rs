@@ -29,13 +29,15 @@ pub enum Phase {
     RolledBack,
     /// Someone else keeps rewriting the file, or what was proven does not run any more
     Degraded,
+    /// Being taken out on request
+    Restoring,
     /// Taken out on request
     Restored,
 }
 
 impl Phase {
     /// All of them, for metrics and documents.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Pending,
         Self::Blocked,
         Self::Waiting,
@@ -45,6 +47,7 @@ impl Phase {
         Self::Ready,
         Self::RolledBack,
         Self::Degraded,
+        Self::Restoring,
         Self::Restored,
     ];
 
@@ -60,6 +63,7 @@ impl Phase {
             Self::Ready => "Ready",
             Self::RolledBack => "RolledBack",
             Self::Degraded => "Degraded",
+            Self::Restoring => "Restoring",
             Self::Restored => "Restored",
         }
     }

@@ -5,10 +5,10 @@ use std::fmt;
 use std::thread;
 use std::time::Duration;
 
-use crate::apply::{self, ApplyError, Claim, Done, HostFs, Lock, Receipt, Writer};
+use crate::apply::{self, ApplyError, Claim, Deadline, Done, HostFs, Lock, Receipt, Writer};
 use crate::finding::Finding;
 use crate::host::Root;
-use crate::journal::Initiator;
+use crate::journal::{Initiator, Journal};
 use crate::observe::{self, Scope, Snapshot};
 use crate::plan::{self, Direction, Plan};
 use crate::revision::Digest;
@@ -42,6 +42,8 @@ pub struct Request<'a> {
     pub lock_timeout: Duration,
     /// Remove every trace of ours afterwards
     pub purge: bool,
+    /// Commit before this, or not at all
+    pub deadline: Option<Deadline>,
 }
 
 impl<'a> Request<'a> {
@@ -64,6 +66,7 @@ impl<'a> Request<'a> {
             command,
             lock_timeout,
             purge: false,
+            deadline: None,
         }
     }
 }
@@ -106,12 +109,32 @@ impl fmt::Debug for Env<'_> {
     }
 }
 
+/// The host, locked: from a decision to its commit nobody else writes.
+#[derive(Debug)]
+pub struct Session {
+    root: Root,
+    lock: Lock,
+}
+
+/// Takes the host's lock.
+pub fn begin(request: &Request<'_>, env: &Env<'_>, on_event: &mut dyn FnMut(Event<'_>)) -> Result<Session, Finding> {
+    let root = open_root(request.settings)?;
+    let lock = take_lock(request, env.fs, &root, (env.clock)(), on_event)?;
+    Ok(Session { root, lock })
+}
+
+impl Session {
+    fn writer<'s>(&'s self, env: &Env<'s>, deadline: Option<Deadline>) -> Writer<'s> {
+        Writer { fs: env.fs, root: &self.root, lock: &self.lock, now: (env.clock)(), deadline }
+    }
+}
+
 /// Runs one pass. What is up to date is left alone: not even the lock is taken.
 pub fn run(request: &Request<'_>, env: &Env<'_>, on_event: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Finding> {
     run_from(request, look(request)?, env, on_event)
 }
 
-/// The same for who has just looked. Under the lock it is looked again in any case.
+/// Like `run`, but begins with the caller's look. Under the lock it looks again in any case.
 pub fn run_from(
     request: &Request<'_>,
     (snapshot, plan): (Snapshot, Plan),
@@ -126,15 +149,24 @@ pub fn run_from(
     if request.purge {
         refuse_if_used(&snapshot, plan.target.as_ref().map(|target| target.path.as_str()))?;
     }
-    let root = open_root(request.settings)?;
     // where no journal of ours is yet, nothing is made for what is refused; else it is refused under the lock
     if !snapshot.state.is_known {
-        apply::check(&root, &request.settings.state_dir, &plan)
+        apply::check(&open_root(request.settings)?, &request.settings.state_dir, &plan)
             .or_else(|error| if is_transient(&error) { Ok(()) } else { Err(error.finding()) })?;
     }
-    let now = (env.clock)();
-    let lock = take_lock(request, env.fs, &root, now, on_event)?;
-    let writer = Writer { fs: env.fs, root: &root, lock: &lock, now };
+    let session = begin(request, env, on_event)?;
+    run_in(&session, request, (snapshot, plan), env, on_event)
+}
+
+/// The part of a pass that writes, for who holds the lock.
+pub fn run_in(
+    session: &Session,
+    request: &Request<'_>,
+    (snapshot, plan): (Snapshot, Plan),
+    env: &Env<'_>,
+    on_event: &mut dyn FnMut(Event<'_>),
+) -> Result<Outcome, Finding> {
+    let writer = session.writer(env, request.deadline);
     let mut outcome = write(request, &writer, (snapshot, plan), on_event)?;
     if request.purge && !outcome.plan.is_refused() {
         // our edit must be out of every manifest, this one too, while we hold the lock
@@ -150,35 +182,43 @@ pub fn run_from(
 
 /// Writes down that this very text of the target was seen to run; `false` if the manifest has changed meanwhile, or somebody holds.
 pub fn prove(request: &Request<'_>, env: &Env<'_>, text: Digest) -> Result<bool, Finding> {
-    let root = open_root(request.settings)?;
-    let now = (env.clock)();
-    let lock = take_lock(request, env.fs, &root, now, &mut |_| {})?;
+    let session = begin(request, env, &mut |_| {})?;
     let (snapshot, plan) = look_once(request, None)?;
     if is_held(request, &snapshot) {
         return Ok(false);
     }
-    let writer = Writer { fs: env.fs, root: &root, lock: &lock, now };
-    apply::prove(&writer, &plan, &snapshot, text).map_err(|error| error.finding())
+    apply::prove(&session.writer(env, None), &plan, &snapshot, text).map_err(|error| error.finding())
+}
+
+/// Changes what is remembered on this host, and nothing else; `false` where that is nothing new.
+pub fn amend(request: &Request<'_>, env: &Env<'_>, change: &dyn Fn(Journal) -> Journal) -> Result<bool, Finding> {
+    let session = begin(request, env, &mut |_| {})?;
+    amend_in(&session, request, env, change)
+}
+
+/// The same for who holds the lock.
+pub fn amend_in(
+    session: &Session,
+    request: &Request<'_>,
+    env: &Env<'_>,
+    change: &dyn Fn(Journal) -> Journal,
+) -> Result<bool, Finding> {
+    let (snapshot, _) = look_once(request, None)?;
+    apply::amend(&session.writer(env, None), &snapshot.state, change).map_err(|error| error.finding())
 }
 
 /// Removes the mark of a revision that turned out not to be at fault; `false` if there is none.
 pub fn forgive(request: &Request<'_>, env: &Env<'_>, revision: &str) -> Result<bool, Finding> {
-    let root = open_root(request.settings)?;
-    let now = (env.clock)();
-    let lock = take_lock(request, env.fs, &root, now, &mut |_| {})?;
+    let session = begin(request, env, &mut |_| {})?;
     let (snapshot, _) = look_once(request, None)?;
-    let writer = Writer { fs: env.fs, root: &root, lock: &lock, now };
-    apply::forgive(&writer, &snapshot.state, revision).map_err(|error| error.finding())
+    apply::forgive(&session.writer(env, None), &snapshot.state, revision).map_err(|error| error.finding())
 }
 
 /// Closes files of ours that everybody may read; restarts nothing.
 pub fn tighten(request: &Request<'_>, env: &Env<'_>) -> Result<(), Finding> {
-    let root = open_root(request.settings)?;
-    let now = (env.clock)();
-    let lock = take_lock(request, env.fs, &root, now, &mut |_| {})?;
+    let session = begin(request, env, &mut |_| {})?;
     let (_, plan) = look_once(request, None)?;
-    let writer = Writer { fs: env.fs, root: &root, lock: &lock, now };
-    apply::tighten(&writer, &plan).map_err(|error| error.finding())
+    apply::tighten(&session.writer(env, None), &plan).map_err(|error| error.finding())
 }
 
 fn take_lock(

@@ -40,7 +40,26 @@ impl Digest {
         Self::of_parts(files.iter().flat_map(|(name, content)| [name.as_bytes(), content]))
     }
 
-    /// Over what the user wants: the files of each source, in the order of the sources.
+    /// Over everything that is asked for: the sources, and what flags ask of the scheduler. Without such flags it is the digest of
+    /// the sources.
+    pub fn of_wanted<'a>(
+        sources: impl IntoIterator<Item = &'a BTreeMap<String, Vec<u8>>>,
+        overrides: &SchedulerOverrides,
+    ) -> Self {
+        let of_sources = Self::of_sources(sources);
+        if *overrides == SchedulerOverrides::default() {
+            return of_sources;
+        }
+        let SchedulerOverrides { image, version, args, mounts, dns_policy } = overrides;
+        let one = |name: &str, text: &Option<String>| text.as_ref().map(|text| format!("{name} {text}"));
+        let args = args.iter().map(|(name, value)| format!("arg {name}={value}"));
+        let mounts = mounts.iter().map(|path| format!("mount {path}"));
+        let single = [one("image", image), one("version", version), one("dns", dns_policy)].into_iter().flatten();
+        let parts: Vec<String> = single.chain(args).chain(mounts).chain([of_sources.to_string()]).collect();
+        Self::of_parts(parts.iter().map(String::as_bytes))
+    }
+
+    /// Over the files of each source, in the order of the sources.
     pub fn of_sources<'a>(sources: impl IntoIterator<Item = &'a BTreeMap<String, Vec<u8>>>) -> Self {
         let sources: Vec<_> = sources.into_iter().map(|files| Self::of_files(files).to_string()).collect();
         Self::of_parts(sources.iter().map(String::as_bytes))

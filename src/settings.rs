@@ -1,7 +1,9 @@
 //! What was asked for, checked once; no other module reads flags or the environment.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crate::finding::Finding;
 use crate::host::HostPath;
 pub use crate::overrides::SchedulerOverrides;
 use crate::platform::{self, Platforms, Target};
@@ -14,6 +16,8 @@ pub struct Settings {
     pub host_root: PathBuf,
     /// Directories with what the user wants
     pub sources: Vec<PathBuf>,
+    /// What the user wants as the API has it, or why it has nothing; it counts instead of the directories
+    pub given: Option<Result<Vec<Source>, Finding>>,
     /// The platforms to look for
     pub platforms: Platforms,
     /// A platform by name, or `None` to detect it
@@ -32,6 +36,15 @@ pub struct Settings {
     pub retry: bool,
 }
 
+/// The files of one source by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// The directory, as given; of a single file the one that it is in
+    pub dir: String,
+    /// Name and content of every file
+    pub files: BTreeMap<String, Vec<u8>>,
+}
+
 /// Where state is kept on the host, unless a flag says otherwise.
 pub const STATE_DIR: &str = "/var/lib/schedpatch";
 
@@ -41,6 +54,7 @@ impl Settings {
         Self {
             host_root: host_root.into(),
             sources: Vec::new(),
+            given: None,
             platforms: platform::ALL,
             platform: None,
             target: None,

@@ -87,10 +87,20 @@ impl Agent {
         let ours = seen.plan.target.as_ref().and_then(|target| target.ours());
         // where the very revision that was good failed, only the original is left
         let has_run = seen.has_run();
-        let direction = if has_run { Direction::Restore } else { Direction::LastGood };
+        let direction = if has_run { Direction::Restore } else { Direction::AfterFailure };
         let revision = ours.map_or_else(String::new, |ours| ours.revision.clone());
         let original = seen.journal.original.filter(|_| has_run);
-        let initiator = Initiator::AgentAfterFailure { revision: revision.clone(), reason: message.clone(), original };
+        // an image or a mount that cannot be had is nobody's fault: what is wanted is tried again later
+        let is_blameless = matches!(failure.cause, Cause::NotPulled | Cause::NotStarted) && !has_run;
+        let stopped = self.member.as_mut().filter(|_| is_blameless);
+        let (direction, initiator) = if let Some(member) = stopped {
+            let digest = seen.journal.current.as_ref().and_then(|commit| commit.digest);
+            member.stop(digest, message, self.began.elapsed());
+            (Direction::LastGood, Initiator::Agent)
+        } else {
+            let (revision, reason) = (revision.clone(), message.clone());
+            (direction, Initiator::AgentAfterFailure { revision, reason, original })
+        };
         let written = if failure.cause == Cause::Before {
             self.write_while_bad(direction, initiator, seen.text(), &revision)
         } else {

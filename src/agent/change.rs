@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::limit::Limit;
 use super::others::Others;
-use super::{Agent, ClientHandle, RETRY, Rest, Rollout, Seen, Turn};
-use crate::cluster;
+use super::{Agent, Permission, RETRY, Rest, Seen, Turn};
 use crate::journal::Initiator;
 use crate::phase::{Change, NodeState, Phase};
 use crate::plan::Direction;
@@ -35,14 +34,19 @@ impl Default for Pace {
 
 impl Agent {
     /// Writes what is wanted, if nothing speaks against it.
-    pub(super) async fn change(&mut self, seen: &Seen, change: Change) -> Turn {
+    pub(super) fn change(&mut self, seen: &Seen, change: Change, permission: Permission) -> Turn {
         let is_drift = change != Change::Files
             && seen.journal.current.as_ref().map(|commit| &commit.revision) == seen.plan.revision.as_ref();
-        if let Some(after) = self.pace.drifts.wait(self.now()).filter(|_| is_drift) {
-            let message = "somebody else keeps rewriting the manifest: find out who manages this file";
-            return Rest { node_state: NodeState::new(Phase::Degraded, "ForeignManager", message), after }.into();
+        match permission {
+            Permission::Denied(rest) if change != Change::Files => return rest.into(),
+            Permission::Away(why) if change == Change::New => {
+                let message = format!("nothing new is begun while the API does not answer: {why}");
+                let node_state = NodeState::new(Phase::Waiting, "ApiAway", message);
+                return Rest { node_state, after: RETRY / 6 }.into();
+            }
+            Permission::Denied(_) | Permission::Away(_) | Permission::Free => {}
         }
-        if let Some(rest) = self.must_brake(change) {
+        if let Some(rest) = self.must_brake(change, is_drift) {
             return rest.into();
         }
         let (reason, message) = match (is_drift, change) {
@@ -50,17 +54,7 @@ impl Agent {
             (false, Change::Files) => ("Mending", "the agent repairs schedpatch's own files"),
             (false, _) => ("NewRevision", "the manifest is being replaced"),
         };
-        let applying = NodeState::new(Phase::Applying, reason, message);
-        if change == Change::New {
-            // the API may take its time to answer, and what runs is not what is wanted any more
-            if self.reporting.report.borrow().node_state.is_ready() {
-                self.say(Some(seen), applying.clone());
-            }
-            if let Some(rest) = self.must_wait().await {
-                return rest.into();
-            }
-        }
-        self.say(Some(seen), applying);
+        self.say(Some(seen), NodeState::new(Phase::Applying, reason, message));
         self.work.failure = None;
         match self.write_seen(seen) {
             Ok(outcome) => {
@@ -83,11 +77,15 @@ impl Agent {
     }
 
     /// Why no commit may follow now, whatever it is for.
-    fn must_brake(&mut self, change: Change) -> Option<Rest> {
+    pub(super) fn must_brake(&mut self, change: Change, is_drift: bool) -> Option<Rest> {
         if change == Change::Files {
             return None;
         }
         let now = self.now();
+        if let Some(after) = self.pace.drifts.wait(now).filter(|_| is_drift) {
+            let message = "somebody else keeps rewriting the manifest: find out who manages this file";
+            return Some(Rest { node_state: NodeState::new(Phase::Degraded, "ForeignManager", message), after });
+        }
         if let Some((after, who)) = self.pace.others.too_many(now) {
             let message = format!(
                 "another schedpatch keeps changing this manifest ({who}): two releases on one node? Uninstall one of them"
@@ -102,56 +100,30 @@ impl Agent {
         Some(Rest { node_state: NodeState::new(Phase::Waiting, "TooManyChanges", message), after })
     }
 
-    /// Why a new revision must not be begun now.
-    async fn must_wait(&mut self) -> Option<Rest> {
-        let ClientHandle(client) = self.outside.client.as_ref()?;
-        let blocked = |reason, message: String, after| {
-            Some(Rest { node_state: NodeState::new(Phase::Blocked, reason, message), after })
+    /// Why what was proven last and taken out by somebody else cannot come back.
+    pub(super) fn last_good_lost(&self, seen: &Seen) -> Option<NodeState> {
+        let good = seen.lost_revision()?;
+        let back = match self.look_towards(Direction::LastGood) {
+            Ok(back) => back,
+            Err(finding) => return Some(NodeState::blocked(&finding)),
         };
-        let nodes = match cluster::control_planes(client).await {
-            Ok(nodes) => nodes,
-            Err(why) => {
-                let message = format!("nothing new is begun while the API does not answer: {why}");
-                return Some(Rest { node_state: NodeState::new(Phase::Waiting, "ApiAway", message), after: RETRY / 6 });
-            }
-        };
-        if self.options.rollout == Rollout::UnsafeParallel || nodes == [self.options.node.as_str()] {
+        if back.plan.commit().is_some() && back.plan.revision.as_ref() == Some(&good) {
             return None;
         }
-        if nodes.contains(&self.options.node) {
-            let message = format!(
-                "this cluster has {} control-plane nodes, and this version cannot change them one by one; \
-                 --rollout unsafe-parallel changes them as they come",
-                nodes.len()
-            );
-            return blocked("SeveralControlPlanes", message, self.options.resync);
-        }
         let message = format!(
-            "the API lists no control-plane node {:?} (it lists: {}), so whether it is the only one is unknown; see \
-             --node-name and the label {} of this node",
-            self.options.node,
-            if nodes.is_empty() { "none".to_owned() } else { nodes.join(", ") },
-            cluster::CONTROL_PLANE_LABELS[0],
+            "somebody else wrote the manifest anew without revision {good}, which cannot come back because the manifest \
+             itself has changed; the scheduler runs without our edit until the configuration can be applied"
         );
-        blocked("NotListed", message, RETRY * 4)
+        Some(NodeState::new(Phase::Degraded, "LastGoodLost", message))
     }
 
     /// What was proven last was taken out by somebody else, and what is wanted now cannot be had: the last good text comes back.
-    pub(super) fn put_back(&mut self, seen: &Seen, good: &str) -> Turn {
+    pub(super) fn put_back(&mut self, seen: &Seen) -> Turn {
         if let Some(after) = self.pace.drifts.wait(self.now()) {
             let message = "somebody else keeps rewriting the manifest: find out who manages this file";
             return Rest { node_state: NodeState::new(Phase::Degraded, "ForeignManager", message), after }.into();
         }
-        let back = match self.look_towards(Direction::LastGood) {
-            Ok(back) => back,
-            Err(finding) => return Rest::blocked(&finding, RETRY).into(),
-        };
-        if back.plan.commit().is_none() || back.plan.revision.as_deref() != Some(good) {
-            let message = format!(
-                "somebody else wrote the manifest anew without revision {good}, which cannot come back because the manifest \
-                 itself has changed; the scheduler runs without our edit until the configuration can be applied"
-            );
-            let node_state = NodeState::new(Phase::Degraded, "LastGoodLost", message);
+        if let Some(node_state) = self.last_good_lost(seen) {
             return Rest { node_state, after: self.options.resync }.into();
         }
         self.say(

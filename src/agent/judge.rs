@@ -20,7 +20,7 @@ const FRESH: Duration = Duration::from_secs(2);
 
 /// Whether what is known is enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ask {
+pub(super) enum Ask {
     /// If it is fresh, or this is no trial
     WhenOld,
     /// Never: the API has to answer now
@@ -91,6 +91,17 @@ impl Agent {
         }
     }
 
+    /// Somebody else may have replaced what was said to be ready: that does not hold while the API is asked about the rest.
+    pub(super) fn withdraw_what_is_gone(&mut self, seen: &Seen) {
+        let ours = seen.plan.target.as_ref().and_then(|target| target.ours()).map(|ours| &ours.revision);
+        let report = self.reporting.report.borrow();
+        let must_withdraw = report.node_state.phase == Phase::Ready && report.revision.as_ref() != ours;
+        drop(report);
+        if must_withdraw {
+            self.say(Some(seen), NodeState::new(Phase::Verifying, "NotYetProven", "the API is being asked"));
+        }
+    }
+
     /// The longer the API has nothing new to say, the less often it is asked; news of the pod begin anew.
     fn patience(&self) -> Duration {
         (ASK_AGAIN * 2_u32.pow(self.work.asked_in_vain.saturating_sub(1).min(3))).min(LEAST_OFTEN)
@@ -111,7 +122,7 @@ impl Agent {
     }
 
     /// Judges what is in place by what the cluster and, where needed, the scheduler itself say.
-    async fn judge(&mut self, seen: &Seen, subject: &Subject, ask: Ask) -> Option<Verdict> {
+    pub(super) async fn judge(&mut self, seen: &Seen, subject: &Subject, ask: Ask) -> Option<Verdict> {
         let target = seen.plan.target.as_ref()?;
         let expected = target.expectation();
         let observation = self.observation(target, subject, ask).await;

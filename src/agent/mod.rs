@@ -10,8 +10,11 @@ mod limit;
 mod look;
 mod options;
 mod others;
+mod peers;
 mod reporting;
+mod rollout;
 mod seen;
+mod sources;
 mod turn;
 mod watching;
 mod write;
@@ -23,6 +26,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::cluster::ConfigMaps;
 use crate::finding::Finding;
 use crate::journal::Initiator;
 use crate::phase::{self, Decision, Fault, NodeState, Phase, Subject};
@@ -34,8 +38,9 @@ use crate::target::{Identity, Observer};
 use crate::verify::{Cause, Failure, Trial};
 use change::Pace;
 use options::{ClientHandle, Handles};
-pub use options::{Options, Outside, Proof, Rollout, SchedulerAt};
+pub use options::{Options, Outside, Proof, Release, SchedulerAt};
 use reporting::Reporting;
+use rollout::{Member, Part, Permission};
 use seen::{LastLook, Seen};
 use turn::{Rest, Turn};
 use watching::Watched;
@@ -63,6 +68,8 @@ pub struct Agent {
     work: Work,
     pace: Pace,
     reporting: Reporting,
+    /// Its part in the rollout over all nodes, once there is an API to agree through
+    member: Option<Member>,
 }
 
 /// The commit on trial, and what became of the ones before it.
@@ -114,6 +121,7 @@ impl Agent {
             work: Work { is_pending: true, ..Work::default() },
             pace: Pace::default(),
             reporting: Reporting::new(report, turned),
+            member: None,
         }
     }
 
@@ -141,6 +149,8 @@ impl Agent {
                         self.work.asked_in_vain = 0;
                         break;
                     }
+                    () = news_of_sources(&mut self.watched.config_maps) => break,
+                    () = news_of_rollout(&mut self.member) => break,
                     () = tokio::time::sleep_until(deadline) => {
                         if self.reporting.report.borrow().node_state.phase != Phase::Ready || self.has_changed() {
                             break;
@@ -160,6 +170,7 @@ impl Agent {
             if self.work.is_pending && self.judge_before_sources().await {
                 continue;
             }
+            self.take_sources().await;
             let fingerprint = self.fingerprint_now();
             let seen = match self.look().await {
                 Ok(seen) => seen,
@@ -183,10 +194,20 @@ impl Agent {
             if self.reporting.counts.turns == 1 {
                 self.tighten(&seen);
             }
-            if let Turn::Sleep(rest) = self.step(&seen).await {
+            self.withdraw_what_is_gone(&seen);
+            let (permission, take_part_again) = match self.take_part(&seen).await {
+                Part::Again => continue,
+                Part::Refused(rest) => {
+                    self.say(Some(&seen), rest.node_state);
+                    return rest.after;
+                }
+                Part::Done(permission, after) => (permission, after),
+            };
+            if let Turn::Sleep(rest) = self.step(&seen, permission).await {
                 self.say(Some(&seen), rest.node_state);
                 self.take_fingerprint(&seen);
-                return rest.after.clamp(MIN_REST, self.options.resync.max(MIN_REST));
+                let after = take_part_again.map_or(rest.after, |again| again.min(rest.after));
+                return after.clamp(MIN_REST, self.options.resync.max(MIN_REST));
             }
         }
         HEALTH_INTERVAL
@@ -201,15 +222,22 @@ impl Agent {
     }
 
     /// One step.
-    async fn step(&mut self, seen: &Seen) -> Turn {
+    async fn step(&mut self, seen: &Seen, permission: Permission) -> Turn {
         let failed_for = self.last.cleanup_failed_for;
         let is_only_untidy = seen.is_recorded && failed_for.is_some() && failed_for == seen.text();
         let decision = phase::decide(&seen.plan, &seen.journal, seen.settled || is_only_untidy);
-        if let (Decision::Stay(_) | Decision::VerifyLastGood(_), Some(good)) = (&decision, seen.lost_revision()) {
-            return self.put_back(seen, &good);
+        let is_lost = seen.lost_revision().is_some();
+        if is_lost && matches!(decision, Decision::Stay(_) | Decision::VerifyLastGood(_)) {
+            if matches!(permission, Permission::Free | Permission::Away(_)) {
+                return self.put_back(seen);
+            }
+            if let Some(node_state) = self.last_good_lost(seen) {
+                return Rest { node_state, after: self.options.resync }.into();
+            }
         }
         match decision {
             Decision::Stay(node_state) => {
+                let node_state = self.sources_missing().unwrap_or(node_state);
                 let rest = Rest { node_state, after: self.options.resync };
                 self.judge_pending_commit(seen, rest).await
             }
@@ -217,7 +245,7 @@ impl Agent {
                 if let Some(reason) = self.must_wait_for_original(seen) {
                     return self.verify(seen, &Subject::Original { reason }, None).await;
                 }
-                match self.change(seen, change).await {
+                match self.change(seen, change, permission) {
                     Turn::Again => Turn::Again,
                     Turn::Sleep(rest) => self.judge_pending_commit(seen, rest).await,
                 }
@@ -270,6 +298,14 @@ impl Agent {
         self.asks() && seen.is_unproven()
     }
 
+    /// Whether a commit is in place that still has to be seen to run. What others made of its text since is not noted in the
+    /// journal when it runs, only remembered here.
+    fn is_on_trial(&self, seen: &Seen) -> bool {
+        let runs =
+            self.work.trial.as_ref().is_some_and(|(text, trial)| Some(*text) == seen.text() && trial.is_confirmed());
+        self.is_in_the_middle(seen) && (seen.is_current() || !runs)
+    }
+
     /// Whether the failure of what is in place would show that the revision is not at fault: it is the very original that
     /// came back when the revision failed, and it was not seen to run since.
     fn may_clear(&self, seen: &Seen) -> bool {
@@ -280,13 +316,20 @@ impl Agent {
         is_original && came_back && !has_run
     }
 
+    /// Whether what is wanted waits for the original.
+    fn waits_for_original(&self, seen: &Seen) -> bool {
+        let failing = self.work.failing_original.as_ref();
+        failing.is_some_and(|failing| {
+            seen.text() == Some(failing.text) && seen.plan.revision.as_ref() == Some(&failing.waiting)
+        })
+    }
+
     /// Why what is wanted waits for the original: it was tried, and then the original failed as well.
     fn must_wait_for_original(&mut self, seen: &Seen) -> Option<String> {
-        let failing = self.work.failing_original.take()?;
-        let is_same = seen.text() == Some(failing.text) && seen.plan.revision.as_ref() == Some(&failing.waiting);
-        let reason = failing.reason.clone();
-        self.work.failing_original = Some(failing).filter(|_| is_same);
-        is_same.then_some(reason)
+        if !self.waits_for_original(seen) {
+            self.work.failing_original = None;
+        }
+        self.work.failing_original.as_ref().map(|failing| failing.reason.clone())
     }
 
     fn now(&self) -> Duration {
@@ -309,6 +352,22 @@ impl Agent {
         let direction = if seen.has_run() && !is_up { Direction::Restore } else { Direction::LastGood };
         let outcome = self.write(direction, Initiator::Agent, seen.text())?;
         outcome.plan.error().cloned().map_or(Ok(()), Err)
+    }
+}
+
+/// Waits for news of the sources; for ever if they do not come through the API.
+async fn news_of_sources(config_maps: &mut Option<ConfigMaps>) {
+    match config_maps {
+        Some(config_maps) => config_maps.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for news of the rollout; for ever if there is none.
+async fn news_of_rollout(member: &mut Option<Member>) {
+    match member {
+        Some(member) => member.changed().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -7,6 +7,7 @@ use kube::Client;
 
 use crate::apply::{HostFs, RealFs};
 use crate::host::dir_watcher::DirWatcher;
+use crate::rollout::OnFailure;
 use crate::timestamp::Timestamp;
 use crate::verify::{Health, Limits};
 
@@ -19,13 +20,17 @@ pub enum Proof {
     None,
 }
 
-/// How changes go over the cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rollout {
-    /// Only where there is one control-plane node
-    SingleNode,
-    /// On every node as it pleases: all schedulers may restart at once
-    UnsafeParallel,
+/// Who installed this agent, and where its sources are in the API.
+#[derive(Clone, Debug, Default)]
+pub struct Release {
+    /// The namespace of its DaemonSet and of its sources
+    pub namespace: String,
+    /// Name of the DaemonSet; none for an agent that a person started
+    pub daemon_set: Option<String>,
+    /// Which template of the DaemonSet this agent was started from
+    pub template: i64,
+    /// Names of the ConfigMaps with what is wanted, in the order of the source directories that show them
+    pub config_maps: Vec<String>,
 }
 
 /// How the agent goes about it.
@@ -39,8 +44,10 @@ pub struct Options {
     pub limits: Limits,
     /// The slow timer
     pub resync: Duration,
-    /// How changes go over the cluster
-    pub rollout: Rollout,
+    /// What follows on the other nodes when a change fails on one
+    pub on_failure: OnFailure,
+    /// Who installed this agent
+    pub release: Release,
     /// How long to wait for another writer
     pub lock_timeout: Duration,
     /// The time of the day, only to tell it

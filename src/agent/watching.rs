@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{Agent, Seen};
+use crate::cluster::ConfigMaps;
 use crate::host::HostRoot;
 use crate::host::dir_watcher::{DirWatcher, is_ignorable};
 use crate::journal::{LOCK_FILE, STATE_FILE};
@@ -25,11 +26,23 @@ pub(super) struct Watched {
     pub scheduler: Option<(Identity, Box<dyn Observer>)>,
     /// The scheduler's own endpoint, by its address
     pub health: Option<(String, Health)>,
+    /// The sources, where they come through the API
+    pub config_maps: Option<ConfigMaps>,
+    /// Why they may not be read there
+    pub forbidden: Option<String>,
 }
 
 impl Watched {
     pub fn new(dirs: DirWatcher) -> Self {
-        Self { dirs, trouble: None, known_files: Vec::new(), scheduler: None, health: None }
+        Self {
+            dirs,
+            trouble: None,
+            known_files: Vec::new(),
+            scheduler: None,
+            health: None,
+            config_maps: None,
+            forbidden: None,
+        }
     }
 }
 
@@ -65,7 +78,7 @@ impl Agent {
                 dirs.extend(observe::places(&self.settings, path).iter().filter_map(|place| watchable(place)));
             }
         }
-        for source in &self.settings.sources {
+        for source in self.settings.sources.iter().filter(|_| self.settings.given.is_none()) {
             let source = std::path::absolute(source).unwrap_or_else(|_| source.clone());
             dirs.extend(observe::own_places(&source).iter().filter_map(|place| watchable(place)));
         }

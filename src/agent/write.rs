@@ -53,7 +53,7 @@ impl Agent {
         Env { fs: &*self.outside.fs.0, clock: &self.options.clock }
     }
 
-    fn note(&mut self, outcome: Result<Outcome, Finding>) -> Result<Outcome, Finding> {
+    pub(super) fn note(&mut self, outcome: Result<Outcome, Finding>) -> Result<Outcome, Finding> {
         let outcome = outcome.inspect_err(|_| self.reporting.counts.failures += 1)?;
         if let Some(receipt) = outcome.receipt.as_ref().filter(|receipt| receipt.committed) {
             self.reporting.counts.commits += 1;
@@ -70,7 +70,7 @@ impl Agent {
     }
 }
 
-fn log(event: &Event<'_>) {
+pub(super) fn log(event: &Event<'_>) {
     match event {
         Event::Planned(_) => {}
         Event::Waiting(holder) => tracing::info!("waiting for another schedpatch: {holder}"),

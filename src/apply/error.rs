@@ -26,6 +26,12 @@ pub enum ApplyError {
         /// Who holds it, in words
         holder: String,
     },
+    /// Too much time passed between the decision and the commit
+    #[error("{path} was not replaced in time, so the decision to replace it may not hold any more")]
+    TooLate {
+        /// The target
+        path: String,
+    },
     /// The system refused a call
     #[error("cannot {doing} {path}: {error}")]
     Io {
@@ -57,6 +63,10 @@ impl ApplyError {
             Self::Changed { path } => {
                 let way_out = "find out who keeps writing this file, and run again when it is quiet";
                 Finding::error("changed", self.to_string(), way_out).in_file(path)
+            }
+            Self::TooLate { path } => {
+                let way_out = "it is decided anew; if this happens often, the disk or the API server is slow";
+                Finding::error("too-late", self.to_string(), way_out).in_file(path)
             }
             Self::Locked { path, .. } => {
                 let way_out = "wait for it, or give it more time with --lock-timeout";

@@ -29,10 +29,15 @@ pub(super) fn next_journal(
             }
         }
         (Direction::Restore, Initiator::Person) => hold(&mut journal, "schedpatch restore", now),
-        (Direction::LastGood, Initiator::Person) => hold(&mut journal, "schedpatch restore --to last-good", now),
+        (Direction::LastGood | Direction::AfterFailure | Direction::Sealed, Initiator::Person) => {
+            hold(&mut journal, "schedpatch restore --to last-good", now);
+        }
         (_, Initiator::AgentAfterFailure { revision, reason, original }) => {
             // also where somebody else took it out meanwhile: it failed all the same
-            let bad = Bad { reason: reason.clone(), since: now, original: *original };
+            let digest = state.journal.current.as_ref().filter(|commit| commit.revision == *revision);
+            let digest = digest.and_then(|commit| commit.digest);
+            let (reason, retries) = (reason.clone(), journal.retries);
+            let bad = Bad { reason, since: now, original: *original, digest, retries, is_reported: false };
             let is_marked = |own: &Bad| own.original.is_none() || own.original == bad.original;
             if !journal.bad.get(revision).is_some_and(is_marked) {
                 journal.bad.insert(revision.clone(), bad);

@@ -4,6 +4,7 @@
 //! about to happen, then the files that the new manifest refers to, then the manifest, in one rename; then the journal
 //! again, then the restart of a scheduler that nobody else restarts, and last the removal of unused files. The next run, after a kill or not, judges by the manifest what happened.
 
+mod deadline;
 mod error;
 mod foreign_write;
 mod guard;
@@ -18,6 +19,7 @@ mod target;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use deadline::Deadline;
 pub use error::ApplyError;
 pub use foreign_write::ForeignWrite;
 pub use host_fs::{HostFs, NewFile, RealFs};
@@ -45,6 +47,8 @@ pub struct Writer<'a> {
     pub lock: &'a Lock,
     /// The time, for the journal
     pub now: Timestamp,
+    /// The target is replaced before this, or not at all
+    pub deadline: Option<Deadline>,
 }
 
 impl std::fmt::Debug for Writer<'_> {
@@ -197,6 +201,17 @@ pub fn tighten(writer: &Writer<'_>, plan: &Plan) -> Result<(), ApplyError> {
     Store::open(writer, false)?.tighten(writer.root, &plan.exposed)
 }
 
+/// Changes what is remembered, and nothing else; `false` where that is nothing new.
+pub fn amend(writer: &Writer<'_>, state: &State, change: &dyn Fn(Journal) -> Journal) -> Result<bool, ApplyError> {
+    let journal = change(state.recorded.clone());
+    if state.damaged.is_some() || journal == state.recorded {
+        return Ok(false);
+    }
+    let store = Store::open(writer, !state.is_known || state.was_interrupted())?;
+    note(&store, &journal, true, true)?;
+    Ok(true)
+}
+
 /// Removes the mark of a revision; `false` if there is none.
 pub fn forgive(writer: &Writer<'_>, state: &State, revision: &str) -> Result<bool, ApplyError> {
     let mut journal = state.recorded.clone();
@@ -277,6 +292,9 @@ fn commit(
     if let Some(dir) = &revision {
         store.sync_revision(dir)?;
         report_files(plan, on_event);
+    }
+    if writer.deadline.is_some_and(|deadline| deadline.is_over()) {
+        return Err(ApplyError::TooLate { path: String::from(&step.path) });
     }
     target.replace(writer.fs, before, successor)
 }

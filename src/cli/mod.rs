@@ -7,9 +7,11 @@ mod lists;
 mod output;
 mod plan;
 mod restore;
+mod rollout;
 mod run;
 mod status;
 mod target;
+mod uninstall;
 mod write;
 
 use std::ffi::OsString;
@@ -42,6 +44,8 @@ enum Command {
     Apply(apply::Args),
     Restore(restore::Args),
     Status(status::Args),
+    Rollout(rollout::Args),
+    Uninstall(uninstall::Args),
 }
 
 /// Parses the words of the command line, the first of which is the program's name, and runs the command.
@@ -76,6 +80,8 @@ impl Cli {
             Command::Apply(args) => args.run(),
             Command::Restore(args) => args.run(),
             Command::Status(args) => args.run(),
+            Command::Rollout(args) => args.run(),
+            Command::Uninstall(args) => args.run(),
         }
     }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use clap::builder::NonEmptyStringValueParser;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
@@ -14,13 +15,15 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::args::{HostArgs, LockArgs, WantedArgs, duration, second_or_more};
+use super::lists::{List, all, lines};
 use super::output::fail;
 use super::write::now;
-use crate::agent::{Agent, Options, Outside, Proof, Rollout};
+use crate::agent::{Agent, Options, Outside, Proof, Release};
 use crate::cluster;
 use crate::finding::Finding;
 use crate::plan::Colour;
 use crate::report::{self, Report, Reporter};
+use crate::rollout::OnFailure;
 use crate::sandbox::Sandbox;
 use crate::verify::Limits;
 
@@ -55,11 +58,11 @@ enum Verify {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum RolloutArg {
-    /// Begin a change only where the cluster has one control-plane node
-    SingleNode,
-    /// Change every node as it comes: all schedulers may restart at the same time
-    UnsafeParallel,
+enum OnFailureArg {
+    /// Every node that carries the failed configuration goes back to the one before, one by one
+    Back,
+    /// The others keep what they have
+    Stop,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -114,9 +117,27 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "10m", env = "SCHEDPATCH_RESYNC", value_parser = second_or_more)]
     resync: Duration,
 
-    /// How a change goes over several control-plane nodes
-    #[arg(long, value_name = "HOW", default_value = "single-node", value_enum, env = "SCHEDPATCH_ROLLOUT")]
-    rollout: RolloutArg,
+    /// What the other nodes do when a configuration fails on one
+    #[arg(long, value_name = "WHAT", default_value = "back", value_enum, env = "SCHEDPATCH_ON_FAILURE")]
+    on_failure: OnFailureArg,
+
+    /// A ConfigMap with what is wanted, read through the API; may be given several times, and in the environment one on each line.
+    /// The directories of --source show the same ConfigMaps in the same order, for commands in the pod and for an agent that may
+    /// not read them
+    #[arg(long = "config-map", value_name = "NAME", env = "SCHEDPATCH_CONFIG_MAP", value_parser = lines(NonEmptyStringValueParser::new()))]
+    config_maps: Vec<List<String>>,
+
+    /// Namespace of the ConfigMaps and of the DaemonSet
+    #[arg(long, value_name = "NAME", default_value = "default", env = "SCHEDPATCH_NAMESPACE")]
+    namespace: String,
+
+    /// Name of the DaemonSet that runs this agent
+    #[arg(long, value_name = "NAME", env = "SCHEDPATCH_DAEMON_SET")]
+    daemon_set: Option<String>,
+
+    /// Which template of that DaemonSet this agent was started from: the pod's label pod-template-generation
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, env = "SCHEDPATCH_TEMPLATE_GENERATION")]
+    template_generation: i64,
 
     /// Address of /livez, /readyz and /metrics [default: 127.0.0.1:9471; with --sandbox another port where that one is taken]
     #[arg(long, value_name = "ADDRESS", env = "SCHEDPATCH_LISTEN")]
@@ -143,7 +164,7 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn is_empty(&self) -> bool {
-        self.wanted.is_empty() && !self.sandbox
+        self.wanted.is_empty() && self.config_maps.is_empty() && !self.sandbox
     }
 
     pub(super) fn needs_node(&self) -> bool {
@@ -210,9 +231,15 @@ impl Args {
             proof: if self.standalone || self.verify == Verify::None { Proof::None } else { Proof::Observation },
             limits: Limits { settle: self.settle, timeout: self.verify_timeout },
             resync: self.resync,
-            rollout: match self.rollout {
-                RolloutArg::SingleNode => Rollout::SingleNode,
-                RolloutArg::UnsafeParallel => Rollout::UnsafeParallel,
+            on_failure: match self.on_failure {
+                OnFailureArg::Back => OnFailure::Back,
+                OnFailureArg::Stop => OnFailure::Stop,
+            },
+            release: Release {
+                namespace: self.namespace.clone(),
+                daemon_set: self.daemon_set.clone(),
+                template: self.template_generation,
+                config_maps: all(self.config_maps.clone()),
             },
             lock_timeout: self.lock.lock_timeout,
             clock: now,

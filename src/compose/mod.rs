@@ -58,6 +58,8 @@ pub struct Composed {
     pub origins: Vec<Origin>,
     /// Where its extenders are: scheme, host and port of each
     pub extenders: Vec<String>,
+    /// Whether a scheduler that does not lead is not ready with it
+    pub delays_cache: bool,
     /// Warnings
     pub findings: Vec<Finding>,
 }
@@ -135,7 +137,9 @@ pub fn compose(
     origins.extend(wish_origins(overrides));
     origins.extend(others.iter().map(|(name, (_, from))| Origin { part: name.clone(), from: from.clone() }));
     let extenders = urls(&whole);
-    Ok(Some(Composed { files: write(whole, others).map_err(one)?, origins, extenders, findings }))
+    let delays_cache = whole.get("delayCacheUntilActive") == Some(&Value::Bool(true));
+    let files = write(whole, others).map_err(one)?;
+    Ok(Some(Composed { files, origins, extenders, delays_cache, findings }))
 }
 
 /// Where the extenders of a configuration are: scheme, host and port of each; none if the text is no configuration.

@@ -18,7 +18,7 @@ use crate::finding::{Finding, Level};
 use crate::target::SCHEDULER_PODS;
 
 /// Agents and their DaemonSet are found by these, whatever they are called.
-const AGENT_LABELS: &str = "app.kubernetes.io/part-of=schedpatch,app.kubernetes.io/component=agent";
+pub(crate) const AGENT_LABELS: &str = "app.kubernetes.io/part-of=schedpatch,app.kubernetes.io/component=agent";
 /// Where the Lease of the schedulers is.
 const SYSTEM: &str = "kube-system";
 const LEASE: &str = "kube-scheduler";
@@ -96,7 +96,7 @@ pub async fn ask(client: &Client, namespace: Option<&str>) -> Result<ClusterObje
 }
 
 /// The control-plane nodes: what we need stands in their metadata.
-async fn nodes(client: &Client) -> Result<Vec<ObjectMeta>, Unanswered> {
+pub(super) async fn nodes(client: &Client) -> Result<Vec<ObjectMeta>, Unanswered> {
     let nodes: Api<Node> = Api::all(client.clone());
     let mut found = BTreeMap::new();
     for label in CONTROL_PLANE_LABELS {
@@ -128,7 +128,7 @@ async fn lease(client: &Client) -> Result<Option<Lease>, Finding> {
 }
 
 /// There may be none, but not several.
-fn the_one(mut sets: Vec<DaemonSet>) -> Result<Option<DaemonSet>, Finding> {
+pub(super) fn the_one(mut sets: Vec<DaemonSet>) -> Result<Option<DaemonSet>, Finding> {
     if sets.len() < 2 {
         return Ok(sets.pop());
     }
@@ -143,7 +143,10 @@ fn the_one(mut sets: Vec<DaemonSet>) -> Result<Option<DaemonSet>, Finding> {
 }
 
 /// Waits for an answer, but not for ever. `right` is what the caller must be allowed to do, in words.
-async fn answer<T>(right: String, asked: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Unanswered> {
+pub(super) async fn answer<T>(
+    right: String,
+    asked: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, Unanswered> {
     let away = |why: String| {
         let message = format!("the API server does not answer: {why}");
         let way_out = "check the address in the kubeconfig and the way there: kubectl get --raw /readyz";

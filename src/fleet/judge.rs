@@ -103,7 +103,7 @@ fn what_is_wanted(set: &DaemonSet, maps: &BTreeMap<String, ConfigMap>) -> (Wante
         Ok(sources) => {
             let names: BTreeSet<String> = sources.iter().map(|source| full(&source.config_map)).collect();
             let missing = sources.iter().find(|source| !source.optional && !maps.contains_key(&source.config_map));
-            let digest = missing.is_none().then(|| wanted::digest(&sources, maps).to_string());
+            let digest = missing.is_none().then(|| wanted::digest(set, &sources, maps).to_string());
             let wanted = Wanted { digest, daemon_set, config_maps: names.into_iter().collect() };
             (wanted, missing.map(|source| no_config_map(&full(&source.config_map))))
         }
@@ -114,7 +114,7 @@ fn annotation<'m>(metadata: &'m ObjectMeta, key: &str) -> Option<&'m String> {
     metadata.annotations.as_ref()?.get(key)
 }
 
-fn said(node: &ObjectMeta) -> NodeAnnotations {
+pub(super) fn said(node: &ObjectMeta) -> NodeAnnotations {
     let said = |key: &str| annotation(node, &format!("schedpatch.io/{key}")).cloned();
     NodeAnnotations {
         phase: said("phase"),
@@ -131,7 +131,7 @@ fn said(node: &ObjectMeta) -> NodeAnnotations {
     }
 }
 
-fn node_of(pod: &Pod) -> Option<&str> {
+pub(super) fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
 }
 
@@ -170,7 +170,7 @@ fn runs_as(own: &Container, asked: &Container) -> bool {
 }
 
 /// The node that leads. The holder is a host's name and something random; the node may be called a little differently.
-fn leading(holder: &str, nodes: &[ObjectMeta]) -> Option<String> {
+pub(crate) fn leading(holder: &str, nodes: &[ObjectMeta]) -> Option<String> {
     let host = holder.rsplit_once('_').map_or(holder, |(host, _)| host).to_lowercase();
     let names = |node: &ObjectMeta| {
         let label = node.labels.as_ref().and_then(|labels| labels.get(HOSTNAME));

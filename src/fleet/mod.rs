@@ -6,6 +6,7 @@
 mod ask;
 mod gap;
 mod judge;
+mod members;
 mod show;
 mod step;
 mod wait;
@@ -13,8 +14,11 @@ mod wanted;
 
 use serde::Serialize;
 
+pub(crate) use ask::AGENT_LABELS;
 pub use ask::{Unanswered, ask, connect};
+pub(crate) use judge::leading;
 pub use judge::{ClusterObjects, judge};
+pub use members::{Agents, NodeSummary, agents, nodes_now};
 pub use show::show;
 pub use wait::wait;
 
@@ -144,7 +148,7 @@ struct SchedulerPod {
 
 impl From<SchedulerElsewhere> for SchedulerPod {
     fn from(seen: SchedulerElsewhere) -> Self {
-        let SchedulerElsewhere { node: _, pod, revision, generation, config, ready, ending, state } = seen;
+        let SchedulerElsewhere { pod, revision, generation, config, ready, ending, state, .. } = seen;
         Self { pod, revision, generation, config, ready, ending, state }
     }
 }

@@ -1,11 +1,12 @@
 //! What the agents shall bring about: their DaemonSet's sources, with the ConfigMaps' content as the API has it. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, ConfigMapVolumeSource, Container, PodSpec};
 
 use crate::finding::Finding;
+use crate::overrides::SchedulerOverrides;
 use crate::revision::Digest;
 
 const SOURCE_FLAG: &str = "--source";
@@ -42,11 +43,54 @@ pub(super) fn sources(set: &DaemonSet) -> Result<Vec<Mounted>, Finding> {
 }
 
 /// The digest of the sources, exactly as an agent computes it once its mounts show these ConfigMaps.
-pub(super) fn digest(sources: &[Mounted], maps: &BTreeMap<String, ConfigMap>) -> Digest {
+pub(super) fn digest(set: &DaemonSet, sources: &[Mounted], maps: &BTreeMap<String, ConfigMap>) -> Digest {
     let empty = ConfigMap::default();
     let files: Vec<_> =
         sources.iter().map(|source| source.files(maps.get(&source.config_map).unwrap_or(&empty))).collect();
-    Digest::of_sources(&files)
+    let overrides = template(set).and_then(agent_of).map(overrides).unwrap_or_default();
+    Digest::of_wanted(&files, &overrides)
+}
+
+/// What the agents ask of the scheduler beside its configuration, by their environment and flags.
+fn overrides(agent: &Container) -> SchedulerOverrides {
+    let one = |name: &str| values(agent, name).pop();
+    let args = values(agent, "arg").into_iter().filter_map(|text| {
+        let (name, value) = text.trim_start_matches('-').split_once('=')?;
+        Some((name.replace('_', "-"), value.to_owned()))
+    });
+    let mounts = values(agent, "mount").into_iter().flat_map(|text| {
+        text.split(',')
+            .filter(|path| !path.is_empty())
+            .map(|path| path.trim_end_matches('/').to_owned())
+            .collect::<Vec<_>>()
+    });
+    SchedulerOverrides {
+        image: one("image"),
+        version: one("version"),
+        args: args.collect::<BTreeMap<_, _>>().into_iter().collect(),
+        mounts: mounts.collect::<BTreeSet<_>>().into_iter().collect(),
+        dns_policy: one("dns-policy"),
+    }
+}
+
+/// The values of `--scheduler-NAME`, or else the lines of its variable.
+fn values(agent: &Container, name: &str) -> Vec<String> {
+    let flag = format!("--scheduler-{name}");
+    let mut given = Vec::new();
+    let mut words = [&agent.command, &agent.args].into_iter().flatten().flatten();
+    while let Some(word) = words.next() {
+        match word.strip_prefix(&flag) {
+            Some("") => given.extend(words.next().cloned()),
+            Some(rest) => given.extend(rest.strip_prefix('=').map(str::to_owned)),
+            None => {}
+        }
+    }
+    if !given.is_empty() {
+        return given;
+    }
+    let variable = format!("SCHEDPATCH_SCHEDULER_{}", name.to_uppercase().replace('-', "_"));
+    let text = agent.env.iter().flatten().rfind(|own| own.name == variable).and_then(|own| own.value.clone());
+    text.iter().flat_map(|text| text.split('\n')).filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
 impl Mounted {

@@ -93,7 +93,7 @@ pub fn take_snapshot_after(settings: &Settings, scope: Scope, before: Option<&Sn
         Scope::Host => (Ok(Vec::new()), Ok(Vec::new())),
         Scope::All => (
             settings.overrides.mounts.iter().map(|path| find_mount(&root, path)).collect(),
-            settings.sources.iter().map(|dir| sources::read(dir)).collect(),
+            settings.given.clone().unwrap_or_else(|| settings.sources.iter().map(|dir| sources::read(dir)).collect()),
         ),
     };
     Ok(Snapshot { facts, sources, state, specs, bases, mounts })

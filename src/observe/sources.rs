@@ -18,6 +18,7 @@ use nix::sys::stat::Mode;
 
 use crate::finding::Finding;
 use crate::host::MAX_BYTES;
+pub use crate::settings::Source;
 
 /// Most files of a source. A ConfigMap holds 1 MiB in all, so nobody comes near it; each file costs a sync per commit.
 const MAX_FILES: usize = 1_000;
@@ -27,15 +28,6 @@ const MAX_LINKS: usize = 40;
 const MAX_SWAPS: usize = 3;
 /// The kubelet's link to the version of a ConfigMap that counts now.
 const CURRENT_VERSION: &str = "..data";
-
-/// The files of one source by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Source {
-    /// The directory, as given; of a single file the one that it is in
-    pub dir: String,
-    /// Name and content of every file
-    pub files: BTreeMap<String, Vec<u8>>,
-}
 
 /// Why a source cannot be read: the name of the file in question, if it is about one.
 type Failure = (Option<OsString>, io::Error);

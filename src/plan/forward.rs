@@ -124,6 +124,7 @@ fn steps(
     plan.generation = Some(generation);
     plan.origins = composed.origins;
     plan.extenders = composed.extenders;
+    plan.delays_cache = composed.delays_cache;
     plan.findings.extend(composed.findings);
     Ok(steps)
 }

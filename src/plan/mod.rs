@@ -31,6 +31,10 @@ pub enum Direction {
     Restore,
     /// Back to what was last proven to run
     LastGood,
+    /// The same, because what is in place failed
+    AfterFailure,
+    /// Back to the last digest that every node had proven; without one to the target without ours
+    Sealed,
     /// The text in place once more, under the next generation: it was not noticed
     Nudge,
     /// Nowhere: only the target is found
@@ -72,6 +76,8 @@ pub struct Plan {
     pub origins: Vec<Origin>,
     /// Where the extenders of the configuration are: scheme, host and port of each
     pub extenders: Vec<String>,
+    /// Whether a scheduler that does not lead is not ready with it
+    pub delays_cache: bool,
     /// The file that it is about, as it is now
     pub target: Option<TargetNow>,
     /// The target's text without ours, where it matters
@@ -193,7 +199,7 @@ fn build(
 ) -> Result<Vec<Step>, Vec<Finding>> {
     let one = |finding: Finding| vec![finding];
     if direction == Direction::Apply {
-        plan.digest = snapshot.sources.as_ref().ok().map(|sources| digest(sources));
+        plan.digest = snapshot.sources.as_ref().ok().map(|sources| digest(sources, settings));
     }
     let detected = find_platform(snapshot, settings).map_err(one)?;
     plan.platform = Some(detected.platform.id);
@@ -217,7 +223,15 @@ fn build(
     let in_target = |refusal: Refusal| one(Finding::from(refusal).in_file(chosen.file.path.clone()));
     match direction {
         Direction::Restore => undo::restore(plan, state, &target).map_err(in_target),
-        Direction::LastGood => undo::back(plan, state, &target).map_err(in_target),
+        Direction::LastGood | Direction::AfterFailure => {
+            let failed = target.chosen.spec.ours.as_ref().map(|ours| ours.revision.as_str());
+            let failed = failed.filter(|_| direction == Direction::AfterFailure);
+            undo::back(plan, state, &target, state.journal.last_good.as_ref(), failed).map_err(in_target)
+        }
+        Direction::Sealed => {
+            let sealed = state.journal.sealed.as_ref().map(|sealed| &sealed.commit);
+            undo::back(plan, state, &target, sealed, None).map_err(in_target)
+        }
         Direction::Nudge => undo::nudge(plan, state, &target).map_err(in_target),
         Direction::Judge => Ok(Vec::new()),
         Direction::Apply => forward::apply(plan, snapshot, settings, &target),
@@ -274,8 +288,8 @@ fn find_platform(snapshot: &Snapshot, settings: &Settings) -> Result<Detected, F
     platform::detect(settings.platforms, &snapshot.facts)
 }
 
-fn digest(sources: &[Source]) -> Digest {
-    Digest::of_sources(sources.iter().map(|source| &source.files))
+fn digest(sources: &[Source], settings: &Settings) -> Digest {
+    Digest::of_wanted(sources.iter().map(|source| &source.files), &settings.overrides)
 }
 
 fn refusal_message(id: &str) -> String {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::{Direction, Plan, Step, Target, replace_target};
 use crate::finding::Finding;
+use crate::journal::Commit;
 use crate::observe::State;
 use crate::revision::Digest;
 use crate::target::{Refusal, Rule};
@@ -52,10 +53,17 @@ pub(super) fn original<'a>(state: &'a State, target: &Target<'_>) -> Result<Cow<
     }
 }
 
-/// Plans to go back to what was last proven to run; where nothing was, that is the original.
-pub(super) fn back(plan: &mut Plan, state: &State, target: &Target<'_>) -> Result<Vec<Step>, Refusal> {
+/// Plans to go back to a commit that was proven to run; where none was, that is the original. `failed` is the revision whose
+/// failure leads back.
+pub(super) fn back(
+    plan: &mut Plan,
+    state: &State,
+    target: &Target<'_>,
+    good: Option<&Commit>,
+    failed: Option<&str>,
+) -> Result<Vec<Step>, Refusal> {
     let (chosen, journal) = (&target.chosen, &state.journal);
-    let Some(good) = &journal.last_good else { return restore(plan, state, target) };
+    let Some(good) = good else { return restore(plan, state, target) };
     let is_whole = good
         .files
         .iter()
@@ -89,7 +97,7 @@ pub(super) fn back(plan: &mut Plan, state: &State, target: &Target<'_>) -> Resul
         return restore(plan, state, target);
     };
     let generation = plan.next_generation(journal.generation)?;
-    let after = target.kind.read(text)?.recommit(generation)?;
+    let after = target.kind.read(text)?.recommit(generation, failed)?;
     plan.revision = Some(good.revision.clone());
     plan.generation = Some(generation);
     plan.original = Some(original.into_owned());
@@ -104,7 +112,7 @@ pub(super) fn nudge(plan: &mut Plan, state: &State, target: &Target<'_>) -> Resu
     let chosen = &target.chosen;
     let (Some(ours), Some(current)) = (&chosen.spec.ours, &state.journal.current) else { return Ok(Vec::new()) };
     let generation = plan.next_generation(state.journal.generation)?;
-    let after = target.kind.read(chosen.text)?.recommit(generation)?;
+    let after = target.kind.read(chosen.text)?.recommit(generation, None)?;
     plan.revision = Some(ours.revision.clone());
     plan.generation = Some(generation);
     plan.original = Some(original(state, target)?.into_owned());

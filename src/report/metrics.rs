@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Report, short};
+use super::{Report, RolloutReport, short};
 use crate::phase::Phase;
 
 /// Writes all of them.
@@ -43,12 +43,36 @@ pub(super) fn text(report: &Report, extenders: &[(String, bool)]) -> String {
         let _ = writeln!(out, "# TYPE schedpatch_{name} gauge");
         let _ = writeln!(out, "schedpatch_{name} {}.{:03}", millis / 1_000, millis % 1_000);
     }
+    write_rollout(&mut out, &report.rollout.clone().unwrap_or_default());
     let reach: Vec<_> = extenders.iter().map(|(url, is_up)| ([("url", url.as_str())], u64::from(*is_up))).collect();
     let reach: Vec<(&[_], u64)> = reach.iter().map(|(labels, value)| (labels.as_slice(), *value)).collect();
     if !reach.is_empty() {
         metric(&mut out, "extender_reachable", "gauge", "Whether an extender takes connections.", &reach);
     }
     out
+}
+
+fn write_rollout(out: &mut String, rollout: &RolloutReport) {
+    let RolloutReport { sealed, turn, failed, is_paused, peers } = rollout;
+    let sealed = sealed.as_ref().map(short).unwrap_or_default();
+    let info = [("sealed", sealed.as_str()), ("turn", turn.as_deref().unwrap_or_default())];
+    metric(
+        out,
+        "rollout_info",
+        "gauge",
+        "The digest that every node proved last, and the node whose turn it is.",
+        &[(&info, 1)],
+    );
+    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    for (name, help, value) in [
+        ("rollout_paused", "Whether a person paused the rollout.", u64::from(*is_paused)),
+        ("rollout_failed_digests", "Digests that failed and are not tried again.", number(*failed)),
+        ("control_planes", "Control-plane nodes that were seen.", number(peers.control_planes)),
+        ("schedulers_ready", "Schedulers that were seen to be ready.", number(peers.schedulers)),
+        ("agents_running", "Agents that were seen to run.", number(peers.agents)),
+    ] {
+        metric(out, name, "gauge", help, &[(&[], value)]);
+    }
 }
 
 type Sample<'a> = (&'a [(&'a str, &'a str)], u64);

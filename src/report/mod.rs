@@ -44,8 +44,38 @@ pub struct Report {
     pub extenders: Vec<String>,
     /// What was counted
     pub counts: Counts,
+    /// The rollout over all nodes, as far as it was seen
+    pub rollout: Option<RolloutReport>,
+    /// Whether nothing of ours is left here, so that the node shall say nothing of us any more
+    pub is_uninstalled: bool,
     /// What happened once and is no phase, oldest first
     pub notices: Vec<Notice>,
+}
+
+/// The rollout as this node saw it last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RolloutReport {
+    /// The last digest that every node had proven
+    pub sealed: Option<Digest>,
+    /// The node whose turn it is
+    pub turn: Option<String>,
+    /// How many digests failed
+    pub failed: usize,
+    /// Whether a person paused it
+    pub is_paused: bool,
+    /// What else was seen
+    pub peers: PeerCounts,
+}
+
+/// What was seen of the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeerCounts {
+    /// Control-plane nodes
+    pub control_planes: usize,
+    /// Schedulers that are ready
+    pub schedulers: usize,
+    /// Agents that run
+    pub agents: usize,
 }
 
 /// Something that happened once and is no phase: it becomes an event of its own.
@@ -101,6 +131,8 @@ impl Report {
             scheduler_version: None,
             extenders: Vec::new(),
             counts: Counts::default(),
+            rollout: None,
+            is_uninstalled: false,
             notices: Vec::new(),
         }
     }

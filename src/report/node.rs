@@ -138,6 +138,9 @@ async fn wait_for_next_try(retry: Duration, report: &mut watch::Receiver<Report>
 
 /// What the node shall say.
 fn annotations(report: &Report, unreachable: Option<String>) -> Annotations {
+    if report.is_uninstalled {
+        return KEYS.into_iter().map(|key| (key, None)).collect();
+    }
     let Report {
         node_state, since, digest, verified_digest, revision, generation, platform, scheduler_version, ..
     } = report;

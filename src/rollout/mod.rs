@@ -4,6 +4,7 @@
 //! who goes first, `lost` what becomes of a turn whose agent is gone, and `decide` puts them together: one [`NextStep`] at a time.
 //! All of it is pure. Time comes in as durations that [`Memory`] counts. A write of the record is a compare-and-swap.
 
+mod asked;
 mod decide;
 mod lost;
 mod memory;
@@ -12,6 +13,7 @@ mod record;
 mod view;
 mod want;
 
+pub use asked::{FORGET, PAUSE, REQUESTS, RETRY, UNINSTALL, asked};
 pub use decide::{NextStep, Why, step};
 pub use memory::Memory;
 pub use order::Waiting;

@@ -1,5 +1,5 @@
-//! The simulated API server: one node and the scheduler's mirror pod; events are accepted and dropped. The usual client
-//! calls it inside this process, without a socket.
+//! The simulated API server: one node, the scheduler's mirror pod and the Lease of the rollout; events are accepted and dropped.
+//! The usual client calls it inside this process, without a socket.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -24,11 +24,15 @@ type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 pub(super) struct Api {
     /// The mirror pod; null before the kubelet shows it
     pod: Arc<watch::Sender<Value>>,
+    /// The Lease of the rollout, in which there is only this node
+    lease: Arc<watch::Sender<Value>>,
 }
 
 impl Api {
     pub fn new() -> Self {
-        Self { pod: Arc::new(watch::Sender::new(Value::Null)) }
+        let lease = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": { "name": "schedpatch-rollout", "namespace": "kube-system", "resourceVersion": "1" } });
+        Self { pod: Arc::new(watch::Sender::new(Value::Null)), lease: Arc::new(watch::Sender::new(lease)) }
     }
 
     pub fn client(&self) -> Client {
@@ -63,8 +67,19 @@ impl Api {
             }
             // the annotations show what /readyz and the log show too, so nobody needs them here
             Method::PATCH if path.starts_with("/api/v1/nodes/") => json_answer(StatusCode::OK, &node()),
-            Method::GET if path.ends_with("/pods") && query.contains("watch=true") => self.watch_pod(query),
-            Method::GET if path.ends_with("/pods") => self.list_pod(),
+            Method::GET if path.ends_with("/pods") && query.contains("watch=true") => watch_object(&self.pod, query),
+            Method::GET if path.ends_with("/pods") => list_object(&self.pod, "PodList"),
+            Method::GET if path.ends_with("/leases") && query.contains("watch=true") => {
+                watch_object(&self.lease, query)
+            }
+            Method::GET if path.ends_with("/leases") => list_object(&self.lease, "LeaseList"),
+            Method::GET if path.ends_with("/leases/schedpatch-rollout") => {
+                json_answer(StatusCode::OK, &self.lease.borrow())
+            }
+            Method::PUT if path.ends_with("/leases/schedpatch-rollout") => {
+                let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+                self.replace_lease(serde_json::from_slice(&bytes).unwrap_or_default())
+            }
             Method::GET if path.contains("/pods/") => match &*self.pod.borrow() {
                 Value::Null => not_found(path),
                 pod => json_answer(StatusCode::OK, pod),
@@ -79,25 +94,37 @@ impl Api {
         }
     }
 
-    fn list_pod(&self) -> Answer {
-        let pod = self.pod.borrow();
-        let items: Vec<&Value> = Some(&*pod).filter(|pod| !pod.is_null()).into_iter().collect();
-        let metadata = json!({ "resourceVersion": version(&pod).to_string() });
-        let list = json!({ "apiVersion": "v1", "kind": "PodList", "metadata": metadata, "items": items });
-        json_answer(StatusCode::OK, &list)
+    /// Replaces the Lease, unless it was written since it was read.
+    fn replace_lease(&self, mut lease: Value) -> Answer {
+        let known = version(&self.lease.borrow());
+        if version(&lease) != known {
+            let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "message": "the object has been modified", "reason": "Conflict", "code": 409 });
+            return json_answer(StatusCode::CONFLICT, &status);
+        }
+        lease["metadata"]["resourceVersion"] = json!((known + 1).to_string());
+        self.lease.send_replace(lease.clone());
+        json_answer(StatusCode::OK, &lease)
     }
+}
 
-    /// Sends the pod whenever it is newer than what the watcher has.
-    fn watch_pod(&self, query: &str) -> Answer {
-        let since = query.split('&').find_map(|pair| pair.strip_prefix("resourceVersion=")?.parse().ok());
-        let begin = (self.pod.subscribe(), since.unwrap_or(0));
-        let events = stream::unfold(begin, |(mut pods, seen)| async move {
-            let pod = pods.wait_for(|pod| version(pod) > seen).await.ok()?.clone();
-            let line = json!({ "type": "MODIFIED", "object": &pod }).to_string() + "\n";
-            Some((Ok(Frame::data(Bytes::from(line))), (pods, version(&pod))))
-        });
-        Response::new(StreamBody::new(events.boxed()).boxed_unsync())
-    }
+fn list_object(object: &watch::Sender<Value>, kind: &str) -> Answer {
+    let object = object.borrow();
+    let items: Vec<&Value> = Some(&*object).filter(|object| !object.is_null()).into_iter().collect();
+    let metadata = json!({ "resourceVersion": version(&object).to_string() });
+    json_answer(StatusCode::OK, &json!({ "apiVersion": "v1", "kind": kind, "metadata": metadata, "items": items }))
+}
+
+/// Sends the object whenever it is newer than what the watcher has.
+fn watch_object(object: &watch::Sender<Value>, query: &str) -> Answer {
+    let since = query.split('&').find_map(|pair| pair.strip_prefix("resourceVersion=")?.parse().ok());
+    let begin = (object.subscribe(), since.unwrap_or(0));
+    let events = stream::unfold(begin, |(mut objects, seen)| async move {
+        let object = objects.wait_for(|object| version(object) > seen).await.ok()?.clone();
+        let line = json!({ "type": "MODIFIED", "object": &object }).to_string() + "\n";
+        Some((Ok(Frame::data(Bytes::from(line))), (objects, version(&object))))
+    });
+    Response::new(StreamBody::new(events.boxed()).boxed_unsync())
 }
 
 fn node() -> Value {
@@ -106,8 +133,8 @@ fn node() -> Value {
         "status": { "conditions": [{ "type": "Ready", "status": "True" }] } })
 }
 
-fn version(pod: &Value) -> u64 {
-    pod["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok()).unwrap_or(0)
+fn version(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
 fn not_found(path: &str) -> Answer {

@@ -17,9 +17,10 @@ use kube::Client;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::agent::{Options, Outside, Proof, Rollout, SchedulerAt};
+use crate::agent::{Options, Outside, Proof, Release, SchedulerAt};
 use crate::finding::Finding;
 use crate::report::Report;
+use crate::rollout::OnFailure;
 use crate::settings::Settings;
 use crate::timestamp::Timestamp;
 use crate::verify::{Health, Limits};
@@ -98,7 +99,8 @@ impl Sandbox {
             proof: Proof::Observation,
             limits: LIMITS,
             resync: RESYNC,
-            rollout: Rollout::SingleNode,
+            on_failure: OnFailure::Back,
+            release: Release::default(),
             lock_timeout: LOCK_TIMEOUT,
             clock,
         }

@@ -18,6 +18,10 @@ pub struct SchedulerElsewhere {
     pub revision: Option<String>,
     /// Our generation, likewise
     pub generation: Option<String>,
+    /// The revision that failed there before this one came back, if one did
+    pub rolled_back_from: Option<String>,
+    /// Which start of it this is
+    pub instance: String,
     /// The configuration file that it was started with
     pub config: Option<String>,
     /// Whether it is ready

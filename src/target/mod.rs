@@ -114,8 +114,8 @@ pub trait Definition: Debug {
     /// The text without our edit; the very same text where there is none.
     fn restore(&self) -> Result<String, Refusal>;
 
-    /// The same edit under another generation, for one more commit.
-    fn recommit(&self, generation: u64) -> Result<String, Refusal>;
+    /// The same edit under another generation, for one more commit; with the revision whose failure it follows, if it does.
+    fn recommit(&self, generation: u64, rolled_back_from: Option<&str>) -> Result<String, Refusal>;
 }
 
 /// What a text says about its scheduler, or why it cannot be edited.

@@ -1,5 +1,5 @@
-//! An API server in the process, under the same client as the real one: nodes, pods, events, watches, and faults on command.
-//! No sockets, so that time can be turned.
+//! An API server in the process, under the same client as the real one: nodes, pods, Leases, ConfigMaps, events, watches, and
+//! faults on command. No sockets, so that time can be turned.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -16,6 +16,13 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+pub const PODS: &str = "/api/v1/namespaces/kube-system/pods";
+pub const AGENTS: &str = "/api/v1/namespaces/schedpatch/pods";
+pub const CONFIG_MAPS: &str = "/api/v1/namespaces/schedpatch/configmaps";
+pub const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/schedpatch/daemonsets";
+pub const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+pub const ROLLOUT: &str = "schedpatch-rollout";
 
 /// What is wrong with the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,22 +46,29 @@ pub enum Fault {
 type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 type Chunk = Result<Frame<Bytes>, io::Error>;
 
+/// Path of the collection, and name.
+type Key = (String, String);
+
 #[derive(Default)]
 struct State {
     version: u64,
     nodes: BTreeMap<String, Value>,
-    pods: BTreeMap<String, Value>,
-    /// Version, kind and object of every change of a pod
-    history: Vec<(u64, &'static str, Value)>,
+    objects: BTreeMap<Key, Value>,
+    /// Version, collection, kind of change and object
+    history: Vec<(u64, String, &'static str, Value)>,
     watches: Vec<Watch>,
     events: Vec<Value>,
     questions: usize,
     fault: Option<Fault>,
+    /// Who cannot reach the API, by the client's name
+    cut_off: Vec<String>,
     /// Watches that are opened from now on say nothing
     is_mute: bool,
 }
 
 struct Watch {
+    client: String,
+    collection: String,
     name: String,
     seen: u64,
     sender: UnboundedSender<Chunk>,
@@ -70,6 +84,12 @@ impl Api {
         for node in nodes {
             api.add_node(node);
         }
+        api.put(
+            LEASES,
+            ROLLOUT,
+            json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": { "name": ROLLOUT, "namespace": "kube-system", "uid": "lease" } }),
+        );
         api
     }
 
@@ -77,11 +97,12 @@ impl Api {
         self.0.lock().expect("nobody panics with it")
     }
 
-    pub fn client(&self) -> Client {
-        let api = self.clone();
+    /// A client that can be cut off by its name.
+    pub fn client_of(&self, name: &str) -> Client {
+        let (api, name) = (self.clone(), name.to_owned());
         let service = tower::service_fn(move |request: Request<Body>| {
-            let api = api.clone();
-            async move { api.answer(request).await }
+            let (api, name) = (api.clone(), name.clone());
+            async move { api.answer(&name, request).await }
         });
         Client::new(service, "default")
     }
@@ -94,6 +115,12 @@ impl Api {
 
     pub fn node(&self, name: &str) -> Option<Value> {
         self.state().nodes.get(name).cloned()
+    }
+
+    /// What a node says of itself.
+    pub fn annotation(&self, node: &str, key: &str) -> Option<String> {
+        let key = format!("schedpatch.io/{key}");
+        self.node(node)?["metadata"]["annotations"][key].as_str().map(str::to_owned)
     }
 
     /// Whether the kubelet of a node reports.
@@ -119,7 +146,7 @@ impl Api {
         let mut state = self.state();
         state.fault = Some(fault);
         if matches!(fault, Fault::Refuse) {
-            state.reset();
+            state.reset(|_| true);
         }
         state.tell_watches();
     }
@@ -128,9 +155,23 @@ impl Api {
         self.state().fault.unwrap_or(Fault::None)
     }
 
+    /// One client cannot reach the API, or can again.
+    pub fn cut_off(&self, client: &str, is_cut_off: bool) {
+        let mut state = self.state();
+        state.cut_off.retain(|name| name != client);
+        if is_cut_off {
+            state.cut_off.push(client.to_owned());
+            state.reset(|watch| watch.client == client);
+        }
+    }
+
+    pub fn is_cut_off(&self, client: &str) -> bool {
+        self.state().cut_off.iter().any(|name| name == client)
+    }
+
     /// Cuts every open watch, as a TCP reset does.
     pub fn reset_watches(&self) {
-        self.state().reset();
+        self.state().reset(|_| true);
     }
 
     /// Watches that are opened from now on say nothing, though everything else answers.
@@ -139,41 +180,43 @@ impl Api {
     }
 
     /// Puts a pod, as the kubelet does, if it is not there just so.
-    pub fn put_pod(&self, name: &str, mut pod: Value) {
-        let mut state = self.state();
-        let before = state.pods.get(name).cloned();
-        let without_version = before.clone().map(|mut before| {
-            before["metadata"]["resourceVersion"] = Value::Null;
-            before
-        });
-        pod["metadata"]["resourceVersion"] = Value::Null;
-        if without_version.as_ref() == Some(&pod) {
-            return;
-        }
-        state.version += 1;
-        let version = state.version;
-        pod["metadata"]["resourceVersion"] = json!(version.to_string());
-        state.pods.insert(name.to_owned(), pod.clone());
-        state.history.push((version, if before.is_some() { "MODIFIED" } else { "ADDED" }, pod));
-        state.tell_watches();
+    pub fn put_pod(&self, name: &str, pod: Value) {
+        self.put(PODS, name, pod);
     }
 
     /// Removes a pod.
     pub fn remove_pod(&self, name: &str) {
+        self.remove(PODS, name);
+    }
+
+    pub fn object(&self, collection: &str, name: &str) -> Option<Value> {
+        self.state().objects.get(&(collection.to_owned(), name.to_owned())).cloned()
+    }
+
+    /// Puts an object, if it is not there just so.
+    pub fn put(&self, collection: &str, name: &str, object: Value) {
+        self.state().put(collection, name, object);
+    }
+
+    /// Removes an object.
+    pub fn remove(&self, collection: &str, name: &str) {
         let mut state = self.state();
-        if let Some(mut pod) = state.pods.remove(name) {
+        if let Some(mut object) = state.objects.remove(&(collection.to_owned(), name.to_owned())) {
             state.version += 1;
             let version = state.version;
-            pod["metadata"]["resourceVersion"] = json!(version.to_string());
-            state.history.push((version, "DELETED", pod));
+            object["metadata"]["resourceVersion"] = json!(version.to_string());
+            state.history.push((version, collection.to_owned(), "DELETED", object));
             state.tell_watches();
         }
     }
 
-    async fn answer(&self, request: Request<Body>) -> Result<Answer, io::Error> {
+    async fn answer(&self, client: &str, request: Request<Body>) -> Result<Answer, io::Error> {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path().to_owned();
         self.state().questions += 1;
+        if self.is_cut_off(client) {
+            return Err(io::Error::from(io::ErrorKind::ConnectionRefused));
+        }
         // an answer that takes its time is given by the API as it is then
         if let Fault::Slow(millis) = self.fault() {
             tokio::time::sleep(Duration::from_millis(millis)).await;
@@ -189,28 +232,25 @@ impl Api {
             parts.headers.get("content-type").is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply"));
         let object: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
         let query: BTreeMap<String, String> = parts.uri.query().map(pairs).unwrap_or_default();
+        let (collection, name) = path.rsplit_once('/').unwrap_or_default();
         Ok(match (parts.method, path.as_str()) {
-            (Method::GET, "/api/v1/nodes") => self.list_nodes(&query),
-            (Method::PATCH, path) if path.starts_with("/api/v1/nodes/") => {
-                self.patch_node(path.rsplit('/').next().unwrap_or_default(), &object, is_apply)
-            }
-            (Method::GET, path) if path.starts_with("/api/v1/nodes/") => {
-                found(self.node(path.rsplit('/').next().unwrap_or_default()))
-            }
-            (Method::GET, path) if path.ends_with("/pods") => self.list_or_watch_pods(&query),
-            (Method::GET, path) if path.contains("/pods/") => {
-                let pod = self.state().pods.get(path.rsplit('/').next().unwrap_or_default()).cloned();
-                found(pod.map(|pod| self.disguise(pod)))
-            }
+            (Method::GET, "/api/v1/nodes") => self.list_nodes(&query, &parts.headers),
+            (Method::PATCH, path) if path.starts_with("/api/v1/nodes/") => self.patch_node(name, &object, is_apply),
+            (Method::GET, path) if path.starts_with("/api/v1/nodes/") => found(self.node(name)),
             (Method::POST | Method::PATCH, path) if path.contains("/events") => {
                 self.state().events.push(object.clone());
                 answer(StatusCode::CREATED, &object)
             }
+            (Method::GET, path) if is_collection(path) => self.list_or_watch(client, path, &query),
+            (Method::GET, _) if is_collection(collection) => {
+                found(self.object(collection, name).map(|object| self.disguise(object)))
+            }
+            (Method::PUT, _) if is_collection(collection) => self.replace(collection, name, object),
             (method, path) => failure(404, &format!("no such thing: {method} {path}")),
         })
     }
 
-    fn list_nodes(&self, query: &BTreeMap<String, String>) -> Answer {
+    fn list_nodes(&self, query: &BTreeMap<String, String>, headers: &hyper::HeaderMap) -> Answer {
         let state = self.state();
         let label = query.get("labelSelector").cloned().unwrap_or_default();
         let name = query.get("fieldSelector").and_then(|field| field.strip_prefix("metadata.name="));
@@ -218,7 +258,9 @@ impl Api {
         let has_label = |node: &&Value| label.is_empty() || node["metadata"]["labels"].get(&label).is_some();
         let nodes: Vec<&Value> = state.nodes.values().filter(has_name).filter(has_label).collect();
         let nodes = if state.fault == Some(Fault::NoNodes) { Vec::new() } else { nodes };
-        if name.is_some() {
+        let wants_metadata =
+            headers.get("accept").is_some_and(|accept| accept.to_str().unwrap_or_default().contains("PartialObject"));
+        if !wants_metadata {
             return answer(
                 StatusCode::OK,
                 &json!({ "apiVersion": "v1", "kind": "NodeList", "metadata": {}, "items": nodes }),
@@ -258,63 +300,111 @@ impl Api {
         answer(StatusCode::OK, &shown)
     }
 
-    fn list_or_watch_pods(&self, query: &BTreeMap<String, String>) -> Answer {
+    /// An update, unless somebody else wrote since the object was read.
+    fn replace(&self, collection: &str, name: &str, object: Value) -> Answer {
+        let mut state = self.state();
+        let Some(known) = state.objects.get(&(collection.to_owned(), name.to_owned())) else {
+            return failure(404, "not found");
+        };
+        if object["metadata"]["resourceVersion"] != known["metadata"]["resourceVersion"] {
+            return failure(409, "the object has been modified; please apply your changes to the latest version");
+        }
+        state.put(collection, name, object);
+        found(state.objects.get(&(collection.to_owned(), name.to_owned())).cloned())
+    }
+
+    fn list_or_watch(&self, client: &str, collection: &str, query: &BTreeMap<String, String>) -> Answer {
         let name =
             query.get("fieldSelector").and_then(|field| field.strip_prefix("metadata.name=")).unwrap_or_default();
         let since: u64 = query.get("resourceVersion").and_then(|version| version.parse().ok()).unwrap_or(0);
         if query.get("watch").is_none_or(|watch| watch != "true") {
             let state = self.state();
-            let items: Vec<Value> = state.pods.get(name).into_iter().cloned().collect();
-            return answer(
-                StatusCode::OK,
-                &json!({ "apiVersion": "v1", "kind": "PodList",
-                    "metadata": { "resourceVersion": state.version.to_string() }, "items": items }),
-            );
+            let labels = query.get("labelSelector").cloned().unwrap_or_default();
+            let fits = |(key, object): &(&Key, &Value)| {
+                key.0 == collection && (name.is_empty() || key.1 == name) && has_labels(object, &labels)
+            };
+            let items: Vec<Value> = state.objects.iter().filter(fits).map(|(_, object)| object.clone()).collect();
+            drop(state);
+            let items: Vec<Value> = items.into_iter().map(|object| self.disguise(object)).collect();
+            let version = self.state().version.to_string();
+            let list = json!({ "apiVersion": "v1", "kind": "List", "metadata": { "resourceVersion": version }, "items": items });
+            return answer(StatusCode::OK, &list);
         }
         let (sender, receiver) = unbounded_channel();
         let mut state = self.state();
-        if state.is_mute {
-            // kept open, and never told anything
-            state.watches.push(Watch { name: String::new(), seen: u64::MAX, sender });
-        } else {
-            state.watches.push(Watch { name: name.to_owned(), seen: since, sender });
-        }
+        // a mute one is kept open, and never told anything
+        let seen = if state.is_mute { u64::MAX } else { since };
+        let (client, collection, name) = (client.to_owned(), collection.to_owned(), name.to_owned());
+        state.watches.push(Watch { client, collection, name, seen, sender });
         state.tell_watches();
         Response::new(StreamBody::new(stream(receiver).boxed()).boxed_unsync())
     }
 
     /// An API that lies: the pod of another revision.
-    fn disguise(&self, mut pod: Value) -> Value {
-        if self.fault() == Fault::WrongPods {
-            pod["metadata"]["annotations"]["schedpatch.io/revision"] = json!("000000000000");
+    fn disguise(&self, mut object: Value) -> Value {
+        if self.fault() == Fault::WrongPods && object["kind"] == "Pod" {
+            object["metadata"]["annotations"]["schedpatch.io/revision"] = json!("000000000000");
         }
-        pod
+        object
     }
 }
 
 impl State {
+    fn put(&mut self, collection: &str, name: &str, mut object: Value) {
+        let key = (collection.to_owned(), name.to_owned());
+        let before = self.objects.get(&key).cloned();
+        let without_version = before.clone().map(|mut before| {
+            before["metadata"]["resourceVersion"] = Value::Null;
+            before
+        });
+        object["metadata"]["resourceVersion"] = Value::Null;
+        if without_version.as_ref() == Some(&object) {
+            return;
+        }
+        self.version += 1;
+        let version = self.version;
+        object["metadata"]["resourceVersion"] = json!(version.to_string());
+        self.objects.insert(key, object.clone());
+        let kind = if before.is_some() { "MODIFIED" } else { "ADDED" };
+        self.history.push((version, collection.to_owned(), kind, object));
+        self.tell_watches();
+    }
+
     fn tell_watches(&mut self) {
         if matches!(self.fault, Some(Fault::Hang | Fault::Refuse)) {
             return;
         }
         for watch in &mut self.watches {
-            for (version, kind, pod) in &self.history {
-                if *version <= watch.seen || pod["metadata"]["name"] != watch.name.as_str() {
+            for (version, collection, kind, object) in &self.history {
+                let is_watched = *collection == watch.collection && object["metadata"]["name"] == watch.name.as_str();
+                if *version <= watch.seen || !is_watched {
                     continue;
                 }
                 watch.seen = *version;
-                let line = json!({ "type": kind, "object": pod }).to_string() + "\n";
+                let line = json!({ "type": kind, "object": object }).to_string() + "\n";
                 let _ = watch.sender.send(Ok(Frame::data(Bytes::from(line))));
             }
         }
         self.watches.retain(|watch| !watch.sender.is_closed());
     }
 
-    fn reset(&mut self) {
-        for watch in self.watches.drain(..) {
+    fn reset(&mut self, whose: impl Fn(&Watch) -> bool) {
+        for watch in self.watches.extract_if(.., |watch| whose(watch)) {
             let _ = watch.sender.send(Err(io::Error::from(io::ErrorKind::ConnectionReset)));
         }
     }
+}
+
+fn is_collection(path: &str) -> bool {
+    ["/pods", "/leases", "/configmaps", "/daemonsets"].iter().any(|kind| path.ends_with(kind))
+}
+
+fn has_labels(object: &Value, selector: &str) -> bool {
+    let own = |key: &str| object["metadata"]["labels"].get(key).and_then(Value::as_str).map(str::to_owned);
+    selector.split(',').filter(|part| !part.is_empty()).all(|part| match part.split_once('=') {
+        Some((key, value)) => own(key).as_deref() == Some(value),
+        None => own(part).is_some(),
+    })
 }
 
 fn stream(receiver: UnboundedReceiver<Chunk>) -> impl futures_util::Stream<Item = Chunk> {
@@ -341,7 +431,11 @@ fn found(object: Option<Value>) -> Answer {
 }
 
 fn failure(code: u16, message: &str) -> Answer {
-    let reason = if code == 404 { "NotFound" } else { "Told" };
+    let reason = match code {
+        404 => "NotFound",
+        409 => "Conflict",
+        _ => "Told",
+    };
     let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": reason, "code": code });
     answer(StatusCode::from_u16(code).expect("a code"), &status)
 }

@@ -44,7 +44,9 @@ fn with_error(mut plan: Plan, rule: &'static str) -> Plan {
 }
 
 fn bad(revision: &str) -> Journal {
-    let bad = Bad { reason: format!("{revision} fails"), since: Timestamp::default(), original: None };
+    let reason = format!("{revision} fails");
+    let (since, original, digest) = (Timestamp::default(), None, None);
+    let bad = Bad { reason, since, original, digest, retries: 0, is_reported: false };
     Journal { bad: BTreeMap::from([(revision.to_owned(), bad)]), ..Journal::default() }
 }
 

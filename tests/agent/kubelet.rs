@@ -232,7 +232,7 @@ impl Kubelet {
     fn pod(&self, run: &Run) -> Value {
         let mut command = vec!["kube-scheduler".to_owned()];
         command.extend(run.pod.config().map(|(_, path)| format!("--config={path}")));
-        let mut annotations = json!({ "kubernetes.io/config.source": "file" });
+        let mut annotations = json!({ "kubernetes.io/config.source": "file", "kubernetes.io/config.mirror": "hash" });
         if let Some(ours) = &run.pod.ours {
             annotations["schedpatch.io/revision"] = json!(ours.revision);
             annotations["schedpatch.io/generation"] = json!(ours.generation.to_string());
@@ -251,8 +251,9 @@ impl Kubelet {
             json!({ "terminated": { "containerID": id, "exitCode": 1, "reason": "Error", "message": words } })
         });
         json!({ "apiVersion": "v1", "kind": "Pod",
-            "metadata": { "name": self.name, "namespace": "kube-system", "annotations": annotations },
-            "spec": { "containers": [{ "name": "kube-scheduler", "command": command }] },
+            "metadata": { "name": self.name, "namespace": "kube-system", "annotations": annotations,
+                "labels": { "component": "kube-scheduler" } },
+            "spec": { "nodeName": self.name.strip_prefix("kube-scheduler-"), "containers": [{ "name": "kube-scheduler", "command": command }] },
             "status": { "containerStatuses": [{ "name": "kube-scheduler", "ready": run.is_up && run.is_ready,
                 "containerID": run.container, "state": state, "lastState": last.unwrap_or_else(|| json!({})) }] } })
     }

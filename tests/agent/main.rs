@@ -11,6 +11,7 @@ mod blame;
 mod decide;
 mod dir_watcher;
 mod fingerprint;
+mod fleet;
 mod kubelet;
 mod life;
 mod node;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use schedpatch::agent::{Agent, Options, Outside, Proof, Rollout, SchedulerAt};
+use schedpatch::agent::{Agent, Options, Outside, Proof, Release, SchedulerAt};
 use schedpatch::apply::{HostFs, RealFs};
 use schedpatch::finding::Finding;
 use schedpatch::host::dir_watcher::{DirWatcher, Ringer};
@@ -17,15 +17,17 @@ use schedpatch::phase::Phase;
 use schedpatch::plan::Direction;
 use schedpatch::reconcile::{self, Env, Outcome, Request};
 use schedpatch::report::{Report, Reporter};
+use schedpatch::rollout::OnFailure;
 use schedpatch::settings::Settings;
 use schedpatch::target::static_pod;
 use schedpatch::timestamp::Timestamp;
 use schedpatch::verify::{Health, Limits};
+use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::api::{Api, endpoint};
+use crate::api::{AGENTS, Api, endpoint};
 use crate::kubelet::Kubelet;
 
 pub const MANIFEST: &str = include_str!("../../examples/host/etc/kubernetes/manifests/kube-scheduler.yaml");
@@ -58,6 +60,7 @@ pub fn story<F: Future<Output = ()>>(tell: impl FnOnce(Node) -> F) {
 type Running = (JoinHandle<Result<(), Finding>>, oneshot::Sender<()>);
 
 pub struct Node {
+    pub name: String,
     pub dir: PathBuf,
     pub api: Api,
     pub kubelet: Rc<RefCell<Kubelet>>,
@@ -80,6 +83,11 @@ impl Drop for Node {
 
 impl Node {
     fn new() -> Self {
+        Self::of(NAME, Api::new(&[NAME]), Release::default())
+    }
+
+    /// A node of a cluster that has this API.
+    pub fn of(name: &str, api: Api, release: Release) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let memory = Path::new("/dev/shm");
         let base = if memory.is_dir() { memory } else { Path::new(env!("CARGO_TARGET_TMPDIR")) };
@@ -89,22 +97,23 @@ impl Node {
         for made in ["host/etc/kubernetes/manifests", "host/var/lib/schedpatch", "source"] {
             fs::create_dir_all(dir.join(made)).expect("a directory");
         }
-        let api = Api::new(&[NAME]);
         let manifest = dir.join("host/etc/kubernetes/manifests/kube-scheduler.yaml");
         fs::write(&manifest, MANIFEST).expect("written");
-        let kubelet = Rc::new(RefCell::new(Kubelet::new(&dir.join("host"), &manifest, NAME, api.clone())));
+        let kubelet = Rc::new(RefCell::new(Kubelet::new(&dir.join("host"), &manifest, name, api.clone())));
         let settings = Settings { sources: vec![dir.join("source")], ..Settings::new(dir.join("host")) };
         let options = Options {
-            node: NAME.to_owned(),
+            node: name.to_owned(),
             proof: Proof::Observation,
             limits: Limits { settle: Duration::from_secs(10), timeout: Duration::from_mins(5) },
             resync: Duration::from_mins(10),
-            rollout: Rollout::SingleNode,
+            on_failure: OnFailure::Back,
+            release,
             lock_timeout: Duration::from_millis(200),
             clock: now,
         };
         let (_, report) = watch::channel(Report::pending(Timestamp::default()));
         let mut node = Self {
+            name: name.to_owned(),
             dir,
             api,
             kubelet,
@@ -141,7 +150,7 @@ impl Node {
             let serves = Arc::clone(&serves);
             Some(Health::by(endpoint(move || serves.load(Ordering::Relaxed)), "/livez"))
         };
-        let (client, fs) = (Some(self.api.client()), Arc::clone(&self.fs));
+        let (client, fs) = (Some(self.api.client_of(&self.name)), Arc::clone(&self.fs));
         let outside = Outside { client, dir_watcher, fs, scheduler: SchedulerAt(Arc::new(scheduler)) };
         let agent = Agent::new(self.settings.clone(), self.options.clone(), outside, report, turned);
         let (stop, stopped) = oneshot::channel();
@@ -150,9 +159,25 @@ impl Node {
         }));
         self.agent = Some((agent, stop));
         (self.ringer, self.report) = (Some(ringer), told.clone());
-        let reporter = Reporter::new(self.api.client(), NAME);
+        let reporter = Reporter::new(self.api.client_of(&self.name), &self.name);
         self.tasks.push(tokio::task::spawn_local(reporter.follow(told.clone())));
         self.tasks.push(self.write_history(told));
+        self.show_agent(&json!({ "running": {} }));
+    }
+
+    /// What the kubelet says of the agent's pod.
+    fn show_agent(&self, state: &Value) {
+        if self.options.release.daemon_set.is_none() {
+            return;
+        }
+        let labels = json!({ "app.kubernetes.io/part-of": "schedpatch", "app.kubernetes.io/component": "agent" });
+        let name = format!("agent-{}", self.name);
+        let pod = json!({ "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": name, "namespace": "schedpatch", "labels": labels },
+            "spec": { "nodeName": self.name, "containers": [{ "name": "schedpatch" }] },
+            "status": { "containerStatuses": [{ "name": "schedpatch", "image": "", "imageID": "", "ready": true,
+                "restartCount": 0, "state": state }] } });
+        self.api.put(AGENTS, &name, pod);
     }
 
     fn write_history(&self, mut told: watch::Receiver<Report>) -> JoinHandle<()> {
@@ -177,6 +202,7 @@ impl Node {
     pub async fn stop(&mut self) -> Result<(), Finding> {
         let (agent, stop) = self.agent.take().expect("one runs");
         let _ = stop.send(());
+        self.show_agent(&json!({ "terminated": { "exitCode": 0 } }));
         tokio::time::timeout(Duration::from_secs(30), agent).await.expect("it ends in time").expect("it does not panic")
     }
 
@@ -185,6 +211,7 @@ impl Node {
         let (agent, _) = self.agent.take().expect("one runs");
         agent.abort();
         let _ = agent.await;
+        self.show_agent(&json!({ "terminated": { "exitCode": 137 } }));
     }
 
     /// Lets time pass.

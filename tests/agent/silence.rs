@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use schedpatch::agent::Rollout;
 use schedpatch::phase::Phase;
 use serde_json::Value;
 
@@ -166,11 +165,10 @@ fn a_scheduler_that_dies_while_the_api_is_away_is_not_blamed_on_the_revision() {
 }
 
 #[test]
-fn nothing_new_is_begun_unless_the_api_lists_this_node_alone() {
+fn nothing_new_is_begun_unless_the_api_answers_and_lists_this_node() {
     for (nodes, fault, reason) in [
         (vec![NAME], Fault::NoNodes, "NotListed"),
         (vec!["other"], Fault::None, "NotListed"),
-        (vec![NAME, "other"], Fault::None, "SeveralControlPlanes"),
         (vec![NAME], Fault::Refuse, "ApiAway"),
         (vec![NAME], Fault::Hang, "ApiAway"),
     ] {
@@ -185,13 +183,6 @@ fn nothing_new_is_begun_unless_the_api_lists_this_node_alone() {
             assert_eq!(node.manifest(), MANIFEST, "{nodes:?} {fault:?}");
         });
     }
-    story(|mut node| async move {
-        node.api.add_node("other");
-        node.options.rollout = Rollout::UnsafeParallel;
-        node.source(&config("one"));
-        node.start();
-        node.until(Phase::Ready, 60).await;
-    });
 }
 
 #[test]
@@ -251,8 +242,8 @@ fn a_node_in_trouble_asks_the_api_ever_less_often() {
             let before = node.api.questions();
             node.pass(3_600).await;
             let asked = node.api.questions() - before;
-            // by the watch, the agent and the reporter
-            assert!(asked <= 700, "{asked} questions in an hour, {fault:?}: {}", node.message());
+            // by the watches, the agent, who keeps its turn, and the reporter
+            assert!(asked <= 1_000, "{asked} questions in an hour, {fault:?}: {}", node.message());
         });
     }
 }

@@ -12,7 +12,7 @@ use crate::wait::{seconds, wait_until};
 use crate::wanted::Wanted;
 
 pub const SOURCES: &str = "/var/lib/e2e-source";
-const PROGRAM: &str = env!("CARGO_BIN_EXE_schedpatch");
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_schedpatch");
 pub const ADMIN: &str = "/etc/kubernetes/admin.conf";
 
 pub struct Agent<'a> {

@@ -14,7 +14,7 @@ pub const TESTS: &[Test] = tests![
     Quick an_image_that_cannot_be_had_is_rolled_back_with_the_kubelets_words,
     Quick what_fails_is_taken_back_though_something_else_is_wanted_meanwhile,
     Quick an_agent_that_stops_in_the_middle_takes_back_what_is_not_wanted_any_more,
-    Quick with_a_second_control_plane_node_no_change_is_begun,
+    Quick the_last_healthy_scheduler_waits_for_another_one,
 ];
 
 /// What the lint refuses.
@@ -89,7 +89,7 @@ fn an_agent_that_stops_in_the_middle_takes_back_what_is_not_wanted_any_more(cont
     control_plane.readyz().wait("what was good to run again", LONG, |sample| sample.running == [good.mark()].into());
 }
 
-fn with_a_second_control_plane_node_no_change_is_begun(control_plane: &ControlPlane) {
+fn the_last_healthy_scheduler_waits_for_another_one(control_plane: &ControlPlane) {
     let (agent, _) = Agent::start_ready(control_plane);
     let node = control_plane.node().path("/etc/kubernetes/e2e/second.json");
     let second = serde_json::json!({ "apiVersion": "v1", "kind": "Node", "metadata":
@@ -98,9 +98,13 @@ fn with_a_second_control_plane_node_no_change_is_begun(control_plane: &ControlPl
     control_plane.node().kubectl(&["create", "-f", "/etc/kubernetes/e2e/second.json"]).succeeded();
     let (since, manifest) = (agent.told().len(), control_plane.manifest());
     control_plane.write_source(&Wanted::another().text());
-    let blocked = agent.wait_for("Blocked", since, LONG);
+    let waiting = wait_until("the agent to wait for another scheduler", LONG, || {
+        let told = agent.told();
+        let found = told.iter().skip(since).find(|told| told.reason == "LastHealthy").cloned();
+        found.ok_or_else(|| format!("{told:#?}"))
+    });
     control_plane.node().kubectl(&["delete", "node", "second"]).succeeded();
-    assert_eq!(blocked.reason, "SeveralControlPlanes");
+    assert_eq!(waiting.phase, "Waiting");
     assert_eq!(control_plane.manifest(), manifest, "nothing new is begun");
     let alone = Wanted::another();
     control_plane.write_source(&alone.text());

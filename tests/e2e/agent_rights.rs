@@ -38,8 +38,9 @@ fn without_its_rights_the_agent_stays_ready_at_what_was_proven_and_goes_on_when_
 
     let (manifest, next) = (control_plane.manifest(), Wanted::another());
     release.edit(next);
-    let waiting =
-        control_plane.readyz().wait("the agent to wait", LONG, |sample| sample.said.starts_with("Waiting: ApiAway"));
+    let waiting = control_plane
+        .readyz()
+        .wait("the agent to wait", LONG, |sample| sample.said.starts_with("Blocked: LeaseForbidden"));
     assert!(waiting.code == 503 && waiting.said.contains("forbidden"), "{}", waiting.said);
     assert_eq!(control_plane.manifest(), manifest, "nothing new is begun");
 

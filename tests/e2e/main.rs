@@ -24,6 +24,7 @@ mod control_plane;
 mod extender;
 mod facts_kubeadm;
 mod facts_kubelet;
+mod fleet;
 mod hosts;
 mod mirror;
 mod options;
@@ -41,6 +42,7 @@ use options::Suite;
 fn main() -> ExitCode {
     runner::main(|suite| match suite {
         Suite::Host => [hosts::TESTS, facts_kubelet::TESTS, facts_kubeadm::TESTS].concat(),
+        Suite::Fleet => fleet::TESTS.to_vec(),
         // the law is asked last, about all that was done before
         Suite::Agent => [
             agent_installed::TESTS,

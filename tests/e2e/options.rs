@@ -7,6 +7,7 @@ Examples:
   hack/e2e                              the newest Kubernetes, everything but the slow tests
   hack/e2e --all --version v1.30.4      an older one, the slow tests too
   hack/e2e --suite agent                the agent from its chart and image, and what is done to it
+  hack/e2e --suite fleet                the same on three control planes: one after the other
   hack/e2e --list                       the names
   hack/e2e kubeadm 'own words'          tests whose names hold one of these
   hack/e2e --keep --name dev uid        leave the bed for the next run, or to look at it with testbed exec --name dev cp1 bash
@@ -20,6 +21,15 @@ pub enum Suite {
     Host,
     /// The agent: `schedpatch run`, with its chart and image
     Agent,
+    /// The same on three control planes
+    Fleet,
+}
+
+impl Suite {
+    /// How many control planes its bed has.
+    pub fn nodes(self) -> u32 {
+        if self == Self::Fleet { 3 } else { 1 }
+    }
 }
 
 /// The real program on a real cluster

@@ -29,6 +29,8 @@ impl<'a> Release<'a> {
         control_plane.readyz();
         control_plane.cluster.load(&image());
         let node = control_plane.node();
+        // one that an agent on the host used is not the chart's
+        node.kubectl(&["-n", "kube-system", "delete", "lease", "schedpatch-rollout", "--ignore-not-found"]).succeeded();
         node.kubectl(&["create", "namespace", NAMESPACE]).succeeded();
         let label = "pod-security.kubernetes.io/enforce=privileged";
         node.kubectl(&["label", "namespace", NAMESPACE, label]).succeeded();
@@ -54,6 +56,25 @@ impl<'a> Release<'a> {
         }
         control_plane.readyz().wait_until_ready_at(wanted, LONG);
         (release, wanted)
+    }
+
+    /// The one that is there.
+    pub fn here(control_plane: &'a ControlPlane) -> Self {
+        Self { control_plane }
+    }
+
+    /// Changes the ConfigMap; the agents see it through the API.
+    #[track_caller]
+    pub fn patch_source(&self, text: &str) {
+        let patch = serde_json::json!({ "data": { "config.yaml": text } }).to_string();
+        self.kubectl(&["patch", "configmap", "schedpatch", "--type=merge", "--patch", &patch]).succeeded();
+    }
+
+    /// Takes it away as a person does: the hook first removes our edit from every node.
+    #[track_caller]
+    pub fn helm_uninstall(&self) {
+        let words = ["helm", "uninstall", "schedpatch", "--namespace", NAMESPACE, "--wait", "--timeout=15m"];
+        self.control_plane.node().run(&words).succeeded();
     }
 
     fn is_installed(&self) -> bool {
@@ -91,12 +112,12 @@ impl<'a> Release<'a> {
         self.kubectl(&["annotate", "--overwrite", "pod", &self.pod(), &stamp]).succeeded();
     }
 
-    /// Takes it away, and nothing else.
+    /// Takes it away, and nothing else: what it applied stays.
     #[track_caller]
     pub fn uninstall(self) {
         self.control_plane
             .node()
-            .run(&["helm", "uninstall", "schedpatch", "--namespace", NAMESPACE, "--wait"])
+            .run(&["helm", "uninstall", "schedpatch", "--namespace", NAMESPACE, "--wait", "--no-hooks"])
             .succeeded();
         self.control_plane.node().kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"]).succeeded();
         wait_until("the namespace to be gone", seconds(120), || {
@@ -179,6 +200,7 @@ impl ControlPlane {
         if release.is_installed() {
             release.uninstall();
         }
+        self.node().run(&[crate::agent::PROGRAM, "rollout", "init", "--kubeconfig", crate::agent::ADMIN]).succeeded();
         self.end_hold();
     }
 

@@ -84,7 +84,7 @@ pub fn main(suite: impl Fn(Suite) -> Vec<Test>) -> ExitCode {
 
 /// How many passed and failed.
 fn run(chosen: &[Test], options: &Options, name: &str) -> (usize, usize) {
-    let bed = match Cluster::up(name, options.version.as_deref(), 1) {
+    let bed = match Cluster::up(name, options.version.as_deref(), options.suite.nodes()) {
         Ok(bed) => bed,
         Err(error) => {
             println!("FAILED  the cluster: {error}");

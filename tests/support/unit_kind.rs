@@ -82,7 +82,7 @@ impl Definition for UnitText<'_> {
         Ok(lines.map(|line| line.split(" --config=").next().unwrap_or_default().to_owned() + "\n").collect())
     }
 
-    fn recommit(&self, generation: u64) -> Result<String, Refusal> {
+    fn recommit(&self, generation: u64, _: Option<&str>) -> Result<String, Refusal> {
         let ours = self.ours().ok_or_else(|| refused("nothing of ours"))?;
         let mark = |generation| format!("{MARK}{} {generation}\n", ours.revision);
         Ok(self.0.replace(&mark(ours.generation), &mark(generation)))

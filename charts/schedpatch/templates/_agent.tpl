@@ -4,7 +4,7 @@
 {{- if contains ":" $address }}{{ $address = printf "[%s]" $address }}{{ end -}}
 {{- $args := list
   "run"
-  (printf "--rollout=%s" .Values.rollout)
+  (printf "--on-failure=%s" .Values.rollout.onFailure)
   (printf "--verify=%s" .Values.verify)
   (printf "--settle=%s" .Values.settle)
   (printf "--verify-timeout=%s" .Values.verifyTimeout)
@@ -24,14 +24,16 @@
 {{- $schedulerArgs := list -}}
 {{- range $name, $value := .Values.scheduler.args }}{{ $schedulerArgs = append $schedulerArgs (printf "%s=%v" $name $value) }}{{ end -}}
 {{- $sources := list -}}
-{{- if include "schedpatch.hasSource" . }}{{ $sources = append $sources "/etc/schedpatch/source" }}{{ end -}}
-{{- if .Values.extender.enabled }}{{ $sources = append $sources "/etc/schedpatch/extender-source" }}{{ end -}}
+{{- $maps := include "schedpatch.configMaps" . | fromJsonArray -}}
+{{- range $number, $_ := $maps }}{{ $sources = append $sources (printf "/etc/schedpatch/source-%d" $number) }}{{ end -}}
 {{- $variables := list
   (list "HOST_ROOT" "/host")
   (list "PLATFORM" .Values.platform)
   (list "STATE_DIR" .Values.stateDir)
   (list "MANIFEST_DIR" .Values.manifestDir)
   (list "SOURCE" (join "\n" $sources))
+  (list "CONFIG_MAP" (join "\n" $maps))
+  (list "DAEMON_SET" (include "schedpatch.fullname" .))
   (list "ACCEPT" (join "\n" .Values.accept))
   (list "LOCK_TIMEOUT" .Values.lockTimeout)
   (list "SCHEDULER_IMAGE" .Values.scheduler.image)

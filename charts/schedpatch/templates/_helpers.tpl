@@ -77,9 +77,18 @@ subjects:
 {{- default (include "schedpatch.fullname" .) .Values.existingConfigMap -}}
 {{- end -}}
 
+{{/* All ConfigMaps that say what is wanted, in the order in which they are merged. */}}
+{{- define "schedpatch.configMaps" -}}
+{{- $maps := list -}}
+{{- if include "schedpatch.hasSource" . }}{{ $maps = append $maps (include "schedpatch.configMapName" .) }}{{ end -}}
+{{- $maps = concat $maps .Values.existingConfigMaps -}}
+{{- if .Values.extender.enabled }}{{ $maps = append $maps (printf "%s-source" (include "schedpatch.extender.fullname" .)) }}{{ end -}}
+{{- toJson $maps -}}
+{{- end -}}
+
 {{/* Whether the release's own source is there; with the extender alone there is none. */}}
 {{- define "schedpatch.hasSource" -}}
-{{- if or .Values.config .Values.existingConfigMap (not .Values.extender.enabled) -}}true{{- end -}}
+{{- if or .Values.config .Values.existingConfigMap (not (or .Values.extender.enabled .Values.existingConfigMaps)) -}}true{{- end -}}
 {{- end -}}
 
 {{/* Refuses what would install and then never become ready. */}}
@@ -87,7 +96,7 @@ subjects:
 {{- $overrides := omit .Values.scheduler "version" | values | compact -}}
 {{- if and .Values.config .Values.existingConfigMap -}}
 {{- fail "config and existingConfigMap are both set: use one of them" -}}
-{{- else if not (or .Values.config .Values.existingConfigMap $overrides .Values.extender.enabled) -}}
+{{- else if not (or .Values.config .Values.existingConfigMap .Values.existingConfigMaps $overrides .Values.extender.enabled) -}}
 {{- fail "nothing is wanted of the scheduler: give your KubeSchedulerConfiguration with --set-file 'config.config\\.yaml=FILE', or set existingConfigMap" -}}
 {{- end -}}
 {{- end -}}

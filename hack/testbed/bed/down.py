@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from . import cgroups, lock
-from .places import MARK, Problem, say
+from .places import Problem, has_marks, say
 
 
 def down(bed):
@@ -19,21 +19,22 @@ def down(bed):
     return say(f"bed {bed.name} is gone after {time.monotonic() - begin:.1f} s")
 
 
-def remove(bed):
-    kill(bed)
-    cgroups.remove(bed.cgroup)
-    cgroups.remove_if_empty(Path(bed.cgroup).parent)
-    if bed.directory.exists():
-        shutil.rmtree(bed.directory)
-    lock.remove_if_empty(bed.directory.parent)
-    if left := leftovers(bed):
-        raise Problem(f"bed {bed.name} left behind:\n" + "\n".join(left))
+def remove(owner):
+    """All that a bed, or one node of it, has on this machine."""
+    kill(owner)
+    cgroups.remove(owner.cgroup)
+    cgroups.remove_if_empty(Path(owner.cgroup).parent)
+    if owner.directory.exists():
+        shutil.rmtree(owner.directory)
+    lock.remove_if_empty(owner.directory.parent)
+    if left := leftovers(owner):
+        raise Problem(f"{owner.title} left behind:\n" + "\n".join(left))
 
 
-def kill(bed, seconds=10):
+def kill(owner, seconds=10):
     """Until all have ended and their parents have taken note: a namespace lives as long as its last zombie."""
     end, killed = time.monotonic() + seconds, set()
-    while found := processes(bed) + [pid for pid in killed if Path(f"/proc/{pid}").exists()]:
+    while found := processes(owner) + [pid for pid in killed if Path(f"/proc/{pid}").exists()]:
         for pid in set(found) - killed:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -41,7 +42,7 @@ def kill(bed, seconds=10):
             except ProcessLookupError:
                 pass
         if time.monotonic() > end:
-            raise Problem(f"processes of bed {bed.name} do not end: {', '.join(map(command_line, found))}")
+            raise Problem(f"processes of {owner.title} do not end: {', '.join(map(command_line, found))}")
         reap()
         time.sleep(0.02)
 
@@ -55,31 +56,34 @@ def reap():
         pass
 
 
-def processes(bed):
-    """Every process of the bed carries its mark, or, in a container, lives in its cgroup."""
-    mark, place = f"{MARK}={bed.directory}".encode(), f"/{bed.cgroup}/"
+def processes(owner):
+    """Every process of a bed or a node carries its marks, or, in a container, lives in its cgroup."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
-                if mark in (entry / "environ").read_bytes().split(b"\0") or place in (entry / "cgroup").read_text():
+                if has_marks((entry / "environ").read_bytes(), owner.marks) or is_in(owner.cgroup, entry / "cgroup"):
                     found.append(int(entry.name))
             except OSError:
                 pass  # ended meanwhile
     return found
 
 
-def leftovers(bed):
-    """What `down` must not leave, in words; empty when all is clean."""
-    left = [f"process {pid}: {command_line(pid)}" for pid in processes(bed)]
-    left += [f"cgroup {place}" for place in cgroups.directories(bed.cgroup)]
+def is_in(cgroup, file):
+    return any(f"/{cgroup}/" in f"{line}/" for line in file.read_text().splitlines())
+
+
+def leftovers(owner):
+    """What must not be left, in words; empty when all is clean."""
+    left = [f"process {pid}: {command_line(pid)}" for pid in processes(owner)]
+    left += [f"cgroup {place}" for place in cgroups.directories(owner.cgroup)]
     left += [
         f"mount {line.split()[4]}"
         for line in Path("/proc/self/mountinfo").read_text().splitlines()
-        if f"{bed.directory}/" in line
+        if f"{owner.directory}/" in line
     ]
-    if bed.directory.exists() and any(bed.directory.iterdir()):
-        left.append(f"directory {bed.directory}")
+    if owner.directory.exists() and any(owner.directory.iterdir()):
+        left.append(f"directory {owner.directory}")
     return left
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import containerd, kubeadm, setup
+from . import containerd, kubeadm, partition, setup
 from .places import Bed, Problem, beds_directory, say
 from .watch import CONTROL_PLANE
 
@@ -18,8 +18,8 @@ def command(node, arguments, directory=None):
     """The command line that runs `arguments` in the node."""
     pid = node.pid()
     if pid is None:
-        raise Problem(f"{node.name} of bed {node.bed.name} does not run: testbed up --name {node.bed.name}")
-    variables = setup.environment(version(node.bed), node.bed)
+        raise Problem(f"{node.title} does not run: testbed return --name {node.bed.name} {node.name}")
+    variables = setup.environment(version(node.bed), node)
     variables |= {name: os.environ[name] for name in ("TERM", "COLUMNS", "LINES") if name in os.environ}
     enter = ["nsenter", "-t", str(pid), "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup"]
     end_with_caller = ["setpriv", "--pdeathsig", "KILL"]
@@ -122,8 +122,9 @@ def bed_status(bed):
     well = bed.record.exists()
     for node in bed.nodes():
         text, good = node_status(node)
-        well &= good
-        print(f"{bed.name} {node.name} {node.address}: {text}")
+        cut = partition.described(node) if node.pid() else ""
+        well &= good and not cut
+        print(f"{bed.name} {node.name} {node.address}: {f'{cut}; ' if cut else ''}{text}")
     return well
 
 

@@ -1,7 +1,7 @@
 """kubeadm makes the node: `init` on the first, `join --control-plane` on the others."""
 
-from . import network
-from .places import minor
+from . import network, probes
+from .places import address, minor
 
 TOKEN = "abcdef.0123456789abcdef"  # a secret of nobody: no packet leaves the bed
 CERTIFICATE_KEY = "5c" * 32
@@ -9,29 +9,36 @@ KUBECONFIG = "/etc/kubernetes/admin.conf"
 SOCKET = "unix:///run/containerd/containerd.sock"
 
 
-def command(node, config):
-    if node.number == 1:
+def command(task, config):
+    if task.through is None:
         # No kube-proxy and no CoreDNS: their images cannot be had from a registry, and no test needs them.
         return ["kubeadm", "init", "--upload-certs", "--skip-phases=preflight,addon", "--config", str(config)]
     return ["kubeadm", "join", "--skip-phases=preflight", "--config", str(config)]
 
 
-def config(node, version, cgroup_v1, cgroup):
-    return first(node, version, cgroup_v1, cgroup) if node.number == 1 else other(node, version, cgroup)
+def share_certificates(config):
+    """What `join` needs: kubeadm keeps the shared certificates in the cluster for two hours only."""
+    return ["kubeadm", "init", "phase", "upload-certs", "--upload-certs", "--config", str(config)]
 
 
-def first(node, version, cgroup_v1, cgroup):
+def config(node, task, cgroup_v1, cgroup):
+    return first(node, task, cgroup_v1, cgroup) if task.through is None else other(node, task, cgroup)
+
+
+def first(node, task, cgroup_v1, cgroup):
+    version = task.version
     return f"""\
 apiVersion: kubeadm.k8s.io/{api(version)}
 kind: InitConfiguration
 bootstrapTokens:
 - token: {TOKEN}
-  ttl: 24h0m0s
+  ttl: 0s
   groups: ["system:bootstrappers:kubeadm:default-node-token"]
   usages: [signing, authentication]
 certificateKey: {CERTIFICATE_KEY}
 localAPIEndpoint: {{advertiseAddress: {node.address}, bindPort: 443}}
 {registration(node, version, cgroup)}
+{patches(task)}
 ---
 apiVersion: kubeadm.k8s.io/{api(version)}
 kind: ClusterConfiguration
@@ -43,17 +50,23 @@ networking: {{serviceSubnet: {network.SERVICES}}}
 {kubelet(version, cgroup_v1)}"""
 
 
-def other(node, version, cgroup):
+def other(node, task, cgroup):
+    endpoint = f"{address(task.through)}:443"
     return f"""\
-apiVersion: kubeadm.k8s.io/{api(version)}
+apiVersion: kubeadm.k8s.io/{api(task.version)}
 kind: JoinConfiguration
 discovery:
-  bootstrapToken: {{apiServerEndpoint: "10.99.0.1:443", token: {TOKEN}, unsafeSkipCAVerification: true}}
+  bootstrapToken: {{apiServerEndpoint: "{endpoint}", token: {TOKEN}, unsafeSkipCAVerification: true}}
 controlPlane:
   certificateKey: {CERTIFICATE_KEY}
   localAPIEndpoint: {{advertiseAddress: {node.address}, bindPort: 443}}
-{registration(node, version, cgroup)}
+{registration(node, task.version, cgroup)}
+{patches(task)}
 """
+
+
+def patches(task):
+    return f"patches: {{directory: {probes.DIRECTORY}}}" if task.quick_probes else ""
 
 
 def api(version):

@@ -1,6 +1,7 @@
 """The node's view of the file system: the machine's own, with private layers where a node writes."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -39,6 +40,7 @@ def arrange(node):
             upper.mkdir(parents=True, exist_ok=True)
             work.mkdir(parents=True, exist_ok=True)
             upper.chmod(0o755)
+            forget_loss(work)
             try:
                 mount(
                     "-t",
@@ -58,6 +60,12 @@ def arrange(node):
         mount("--move", held, directory)
     subprocess.run(["umount", "-n", "/mnt"], check=True)
     finish(node)
+
+
+def forget_loss(work):
+    """A volatile layer that was not unmounted cannot be mounted again, since a loss of power may have damaged it. The
+    machine did not lose power: a lost node that returns has all that it wrote."""
+    shutil.rmtree(work / "work" / "incompat", ignore_errors=True)
 
 
 def keep_at_hand():

@@ -9,10 +9,11 @@ import subprocess
 import time
 from pathlib import Path
 
-from .places import MARK, Problem
+from .places import MOST_NODES, Problem, address
 
 SERVICE_ADDRESS = "10.96.0.1"
 SERVICES = "10.96.0.0/16"
+GATEWAY = "10.99.0.254"  # nobody is there, but the kubelet and CNI want a default route
 
 
 def pods(number):
@@ -20,14 +21,15 @@ def pods(number):
 
 
 def start_bridge(bed):
-    return hold(bed, "ip link set lo up && ip link add br0 type bridge && ip link set br0 up")
+    pid = hold(bed, "ip link set lo up && ip link add br0 type bridge && ip link set br0 up")
+    bed.bridge.write_text(f"{pid}\n")
 
 
-def hold(bed, preparation="true"):
+def hold(owner, preparation="true"):
     """A process that holds a new network namespace; returns its pid."""
     holder = subprocess.Popen(
         ["unshare", "--net", "sh", "-c", f"{preparation} && echo up && exec sleep infinity"],
-        env={**os.environ, MARK: str(bed.directory)},
+        env={**os.environ, **owner.marks},
         start_new_session=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -35,22 +37,27 @@ def hold(bed, preparation="true"):
         text=True,
     )
     if holder.stdout.readline() != "up\n":
-        raise Problem(f"no network for bed {bed.name}: {holder.stderr.read().strip()}")
+        raise Problem(f"no network for {owner.title}: {holder.stderr.read().strip()}")
     return holder.pid
 
 
-def plug_in(bridge, node, pid):
-    """Lays the cable from the bridge to the node's network namespace."""
+def plug_in(node, pid):
+    """Lays the cable from the bridge to the network namespace of the process `pid`."""
     port = f"port{node.number}"
-    for command in (
-        ["ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(pid)],
-        ["ip", "link", "set", port, "master", "br0", "up"],
-    ):
-        result = subprocess.run(
-            ["nsenter", "-t", str(bridge), "-n", *command], capture_output=True, text=True, check=False
-        )
-        if result.returncode:
-            raise Problem(f"no network for {node.name}: {' '.join(command)}: {result.stderr.strip()}")
+    at_bridge(node, "ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+    at_bridge(node, "ip", "link", "set", port, "master", "br0", "up")
+
+
+def unplug(node):
+    """The kernel removes the cable of an ended node some time later; its successor needs the same port now."""
+    at_bridge(node, "sh", "-c", f"[ ! -e /proc/sys/net/ipv4/conf/port{node.number} ] || ip link delete port{node.number}")
+
+
+def at_bridge(node, *command):
+    bridge = node.bed.bridge.read_text().strip()
+    result = subprocess.run(["nsenter", "-t", bridge, "-n", *command], capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise Problem(f"no network for {node.name}: {' '.join(command)}: {result.stderr.strip()}")
 
 
 # What follows runs inside a node.
@@ -62,7 +69,8 @@ def ip(*arguments):
         raise Problem(f"ip {' '.join(arguments)}: {result.stderr.strip()}")
 
 
-def configure(node, nodes):
+def configure(node, through):
+    """`through` is the node that answers for the API until this one has an API server of its own, or None."""
     end = time.monotonic() + 10
     while not Path("/proc/sys/net/ipv4/conf/eth0").exists():
         if time.monotonic() > end:
@@ -71,15 +79,15 @@ def configure(node, nodes):
     ip("link", "set", "lo", "up")
     ip("addr", "add", f"{node.address}/24", "dev", "eth0")
     ip("link", "set", "eth0", "up")
-    ip("route", "add", "default", "via", "10.99.0.254")  # nobody is there, but the kubelet and CNI want a default route
+    ip("route", "add", "default", "via", GATEWAY)
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
-    for number in range(1, nodes + 1):
+    for number in range(1, MOST_NODES + 1):
         if number != node.number:
-            ip("route", "add", pods(number), "via", f"10.99.0.{number}")
-    if node.number == 1:
+            ip("route", "add", pods(number), "via", address(number))
+    if through is None:
         serve_locally()
     else:
-        ip("route", "add", f"{SERVICE_ADDRESS}/32", "via", "10.99.0.1")
+        ip("route", "add", f"{SERVICE_ADDRESS}/32", "via", address(through))
 
 
 def serve_locally():
@@ -87,13 +95,13 @@ def serve_locally():
     ip("addr", "replace", f"{SERVICE_ADDRESS}/32", "dev", "lo")
 
 
-def serve_locally_from_now_on():
+def serve_locally_from_now_on(through):
     serve_locally()
-    ip("route", "del", f"{SERVICE_ADDRESS}/32", "via", "10.99.0.1")
+    ip("route", "del", f"{SERVICE_ADDRESS}/32", "via", address(through))
 
 
-def write_files(node, nodes):
-    names = [f"10.99.0.{number} cp{number}" for number in range(1, nodes + 1)]
+def write_files(node):
+    names = [f"{address(number)} cp{number}" for number in range(1, MOST_NODES + 1)]
     Path("/etc/hosts").write_text("\n".join(["127.0.0.1 localhost", *names]) + "\n")
     Path("/etc/resolv.conf").unlink(missing_ok=True)  # often a link to what /run had on the machine
     Path("/etc/resolv.conf").write_text("")

@@ -12,7 +12,7 @@ import time
 import traceback
 from pathlib import Path
 
-from . import cgroups, containerd, kubeadm, mounts, network, systemd
+from . import cgroups, containerd, kubeadm, mounts, network, probes, ready, systemd
 from .places import Bed, Node, Problem
 from .watch import CONTROL_PLANE, Watch
 
@@ -26,12 +26,12 @@ KUBELET_ARGUMENTS = (
 
 
 def main():
-    bed, number, nodes, version, *booted = sys.argv[1:]
-    node = Node(Bed(bed), int(number))
-    if not booted:
+    node = Node(Bed(sys.argv[1]), int(sys.argv[2]))
+    task = node.task()
+    if not task.systemd:
         node.write_pid(os.readlink("/proc/self"))  # still the machine's /proc: the number that it knows us by
         collect_orphans()
-    Supervisor(node, int(nodes), version, booted).run()
+    Supervisor(node, task).run()
 
 
 def collect_orphans():
@@ -44,9 +44,10 @@ def collect_orphans():
 
 
 class Supervisor:
-    def __init__(self, node, nodes, version, booted):
-        self.node, self.nodes, self.version, self.booted = node, nodes, version, booted
-        self.begin = time.monotonic()
+    def __init__(self, node, task):
+        self.node, self.task = node, task
+        self.is_returning = node.joined.exists()
+        self.begin, self.begin_of_day = time.monotonic(), time.time()
         self.processes = {}
         self.watch = None
         self.say = threading.Lock()
@@ -68,41 +69,38 @@ class Supervisor:
     def bring_up(self):
         node = self.node
         self.arrange()
-        self.tell("step", "systemd" if self.booted else "namespaces")
-        pause = containerd.pause_name(self.version)
+        self.tell("step", "systemd" if self.task.systemd else "namespaces")
+        pause = containerd.pause_name(self.task.version)
         containerd.configure(node.directory / "containerd.toml", node.directory / "containerd", STATE, pause)
         self.start_containerd()
         containerd.wait(self.processes["containerd"], STATE, node.log / "containerd.log")
         self.tell("step", "containerd")
         self.watch = Watch(node, STATE, lambda text: self.tell("warning", text))
-        self.wait_for_turn()
-        config = node.directory / "kubeadm.yaml"
-        cgroup = "/" if self.booted else f"/{node.cgroup}"
-        config.write_text(kubeadm.config(node, self.version, cgroups.are_v1(), cgroup))
-        self.start("kubeadm", kubeadm.command(node, config))
-        self.until(self.kubeadm_done)
-        if node.number > 1:
-            network.serve_locally_from_now_on()
-        node.joined.touch()
-        self.tell("step", "kubeadm")
-        self.until(self.are_ready(f"node/{node.name}"))
-        self.until(self.are_ready(f"pod/kube-scheduler-{node.name}"))
+        if self.is_returning:
+            self.start_kubelet()
+            self.until(lambda: ready.have_started_since(self.begin_of_day, node))
+        else:
+            self.run_kubeadm()
+        self.until(ready.are_ready(f"node/{node.name}"))
+        if self.task.quick_probes and not ready.are_all_shown(node):
+            self.restart_kubelet()
+        self.until(ready.are_ready(f"pod/kube-scheduler-{node.name}"))
         self.tell("step", "scheduler Ready")
-        self.until(self.are_ready(*(f"pod/{name}-{node.name}" for name in CONTROL_PLANE)))
+        self.until(ready.are_ready(*(f"pod/{name}-{node.name}" for name in CONTROL_PLANE)))
         self.watch.stop()
         self.tell("ready", "all Ready")
 
     def arrange(self):
         node = self.node
-        if self.booted:
+        if self.task.systemd:
             systemd.arrange()
         else:
             socket.sethostname(node.name)
             mounts.arrange(node)
         Path("/etc/hostname").write_text(f"{node.name}\n")
         Path("/etc/machine-id").write_text(f"{node.machine_id}\n")
-        network.write_files(node, self.nodes)
-        network.configure(node, self.nodes)
+        network.write_files(node)
+        network.configure(node, None if self.is_returning else self.task.through)
 
     def start(self, name, command):
         with open(self.node.log / f"{name}.log", "a") as log:
@@ -117,11 +115,30 @@ class Supervisor:
         arguments = re.search(r'KUBELET_KUBEADM_ARGS="?(.*?)"?$', written, re.M)
         self.start("kubelet", ["kubelet", *KUBELET_ARGUMENTS, *shlex.split(arguments[1])])
 
-    def wait_for_turn(self):
+    def restart_kubelet(self):
+        """A kubelet makes a mirror pod when it looks at its static pod. If the API was not ready for that, it looks
+        again when a probe's result changes; with quick probes all have, and it would be after more than a minute."""
+        self.processes["kubelet"].terminate()
+        self.processes["kubelet"].wait()
+        self.start_kubelet()
+
+    def run_kubeadm(self):
+        self.until(self.is_our_turn, seconds=600)
+        config = self.node.directory / "kubeadm.yaml"
+        cgroup = "/" if self.task.systemd else f"/{self.node.cgroup}"
+        config.write_text(kubeadm.config(self.node, self.task, cgroups.are_v1(), cgroup))
+        if self.task.quick_probes:
+            probes.write_patches()
+        self.start("kubeadm", kubeadm.command(self.task, config))
+        self.until(self.kubeadm_done)
+        if self.task.through is not None:
+            network.serve_locally_from_now_on(self.task.through)
+        self.node.joined.touch()
+        self.tell("step", "kubeadm")
+
+    def is_our_turn(self):
         """etcd takes new members one at a time."""
-        before = Node(self.node.bed, self.node.number - 1)
-        if self.node.number > 1:
-            self.until(before.joined.exists, seconds=600)
+        return all(other.joined.exists() for other in self.node.bed.nodes() if other.number < self.node.number)
 
     def kubeadm_done(self):
         if "kubelet" not in self.processes and all(
@@ -135,22 +152,6 @@ class Supervisor:
         if status:
             raise Problem(f"kubeadm ended with status {status}; the end of its log:\n{self.tail('kubeadm')}")
         return True
-
-    def are_ready(self, *what):
-        """kubectl waits; when something is not there yet it ends, and is started again."""
-        waiting = None
-
-        def check():
-            nonlocal waiting
-            if waiting is None:
-                command = ["kubectl", "-n", "kube-system", "wait", "--for=condition=Ready", *what, "--timeout=60s"]
-                waiting = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            status = waiting.poll()
-            if status:
-                waiting = None
-            return status == 0
-
-        return check
 
     def until(self, done, seconds=240):
         """Waits for `done`, and fails as soon as anything that must run ended."""

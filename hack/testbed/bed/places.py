@@ -1,17 +1,20 @@
 """Where things are: the cache of programs, the directory of beds, a bed and its nodes."""
 
 import hashlib
+import json
 import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
 CHECKOUT = HERE.parent.parent
 NEWEST = "v1.36.4"
 MARK = "SCHEDPATCH_BED_DIRECTORY"  # in the environment of every process of a bed: how `down` finds them all
+NODE_MARK = "SCHEDPATCH_NODE_DIRECTORY"  # the same for one node: how `remove` finds its processes
+MOST_NODES = 9  # of a bed: their addresses, names and routes are known in advance
 
 
 class Problem(Exception):
@@ -41,6 +44,11 @@ def minor(version):
     return int(version.split(".")[1])
 
 
+def address(number):
+    """A node's address in its bed's network."""
+    return f"10.99.0.{number}"
+
+
 @dataclass(frozen=True)
 class Bed:
     name: str
@@ -54,9 +62,23 @@ class Bed:
         return beds_directory() / self.name
 
     @property
+    def title(self):
+        return f"bed {self.name}"
+
+    @property
+    def marks(self):
+        """Variables that are in the environment of each of its processes."""
+        return {MARK: str(self.directory)}
+
+    @property
     def record(self):
-        """What was asked for (version, nodes, systemd); written last, once all of the bed is Ready."""
+        """What was asked for (version, nodes, systemd, quick_probes); written once all of the bed is Ready."""
         return self.directory / "bed.json"
+
+    @property
+    def bridge(self):
+        """Holds the pid of the process whose network namespace has the bed's bridge."""
+        return self.directory / "bridge"
 
     @property
     def cgroup(self):
@@ -65,7 +87,7 @@ class Bed:
     def nodes(self):
         if not self.directory.is_dir():
             return []
-        return [Node(self, int(d.name[2:])) for d in sorted(self.directory.glob("cp[1-3]"))]
+        return [Node(self, int(d.name[2:])) for d in sorted(self.directory.glob(f"cp[1-{MOST_NODES}]"))]
 
     def node(self, name):
         for node in self.nodes():
@@ -76,6 +98,16 @@ class Bed:
 
 
 @dataclass(frozen=True)
+class Task:
+    """What a node is to become."""
+
+    version: str
+    systemd: bool
+    quick_probes: bool
+    through: int | None = None  # the number of the node through which it joins; None: it begins a new cluster
+
+
+@dataclass(frozen=True)
 class Node:
     bed: Bed
     number: int
@@ -83,6 +115,14 @@ class Node:
     @property
     def name(self):
         return f"cp{self.number}"
+
+    @property
+    def title(self):
+        return f"{self.name} of bed {self.bed.name}"
+
+    @property
+    def marks(self):
+        return {**self.bed.marks, NODE_MARK: str(self.directory)}
 
     @property
     def directory(self):
@@ -99,12 +139,18 @@ class Node:
 
     @property
     def joined(self):
-        """There once kubeadm is done on this node: the next one may join."""
+        """There once kubeadm is done on this node: the next one may join, and this one can return when it was lost."""
         return self.directory / "joined"
+
+    def write_task(self, task):
+        (self.directory / "task.json").write_text(json.dumps(asdict(task)) + "\n")
+
+    def task(self):
+        return Task(**json.loads((self.directory / "task.json").read_text()))
 
     @property
     def address(self):
-        return f"10.99.0.{self.number}"
+        return address(self.number)
 
     @property
     def cgroup(self):
@@ -121,11 +167,12 @@ class Node:
 
     def start(self, command, environment):
         """Its first process, apart from this command's session: it lives on, and talks into its own log."""
-        with open(self.log / "node.log", "w") as log:
+        with open(self.log / "node.log", "a") as log:
             streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
             return subprocess.Popen(command, env=environment, cwd="/", start_new_session=True, **streams)
 
     def write_pid(self, pid):
+        self.root.unlink(missing_ok=True)
         self.root.symlink_to(f"/proc/{pid}/root")
         new = self.directory / ".pid.new"
         new.write_text(f"{pid}\n")
@@ -138,4 +185,10 @@ class Node:
             environment = Path(f"/proc/{pid}/environ").read_bytes()
         except (OSError, ValueError):
             return None
-        return pid if f"{MARK}={self.bed.directory}".encode() in environment.split(b"\0") else None
+        return pid if has_marks(environment, self.bed.marks) else None
+
+
+def has_marks(environment, marks):
+    """Whether a process with this environment, as /proc shows it, belongs to what the marks name."""
+    variables = environment.split(b"\0")
+    return all(f"{name}={value}".encode() in variables for name, value in marks.items())

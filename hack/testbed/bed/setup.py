@@ -3,7 +3,7 @@
 import time
 
 from . import containerd, packages, programs
-from .places import MARK, beds_directory, cache, say
+from .places import beds_directory, cache, say
 
 
 def needs(version, systemd):
@@ -23,8 +23,8 @@ def setup(version, systemd=False):
     return say(f"set up for Kubernetes {version} in {time.monotonic() - begin:.0f} s")
 
 
-def environment(version, bed=None):
-    """What processes of a bed see. Nothing of the caller's: kubeadm would write its proxies into manifests."""
+def environment(version, node=None):
+    """What processes of a node see. Nothing of the caller's: kubeadm would write its proxies into manifests."""
     path = packages.search_path(programs.home(version))
     variables = {
         "PATH": ":".join([*path, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]),
@@ -39,6 +39,6 @@ def environment(version, bed=None):
         "HELM_CONFIG_HOME": "/etc/helm",
         "HELM_DATA_HOME": "/var/lib/helm",
     }
-    if bed:
-        variables |= {MARK: str(bed.directory), "SCHEDPATCH_BED": bed.name}
+    if node:
+        variables |= {**node.marks, "SCHEDPATCH_BED": node.bed.name}
     return variables

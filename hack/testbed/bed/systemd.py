@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from . import cgroups, containerd, mounts, packages, setup
-from .places import CHECKOUT, HERE, MARK, Problem, cache
+from .places import CHECKOUT, HERE, Problem, cache, has_marks
 
 UNIT = "schedpatch-node.service"
 ROOT = "/run/node"
@@ -44,18 +44,20 @@ OOMScoreAdjust=0
 """
 
 
-def start(node, nodes, version, holder):
+def start(node, holder):
     """Boots the node in the network namespace that the process `holder` holds."""
     for place in ("/usr", "/etc", "/var"):
         if os.path.ismount(place):
             raise Problem(f"{place} is a file system of its own: up --systemd needs it to be part of /")
     upper, work = node.directory / "upper", node.directory / "work"
-    upper.mkdir()
-    work.mkdir()
-    upper.chmod(0o755)
-    write_configuration(node, nodes, version, upper)
+    if not upper.exists():  # a node that returns has all of this
+        upper.mkdir()
+        work.mkdir()
+        upper.chmod(0o755)
+        write_configuration(node, upper)
+    mounts.forget_loss(work)
     environment = {
-        **setup.environment(version, node.bed),
+        **setup.environment(node.task().version, node),
         # Of /proc/sys only the network's part may be written: the rest is the machine's.
         "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
         "LD_LIBRARY_PATH": str(next(packages.home("libsystemd-shared").glob("usr/lib/*/systemd"))),
@@ -92,13 +94,13 @@ def nspawn(node, holder):
         "--link-journal=no",
         "--system-call-filter=add_key keyctl request_key bpf perf_event_open",
         f"--network-namespace-path=/proc/{holder}/ns/net",
-        f"--setenv={MARK}={node.bed.directory}",
+        *(f"--setenv={name}={value}" for name, value in node.marks.items()),
         *(f"--bind={place}" for place in sorted(set(live), key=lambda place: len(place.parts))),
         f"--bind={node.log}:/var/log",
     ]
 
 
-def write_configuration(node, nodes, version, upper):
+def write_configuration(node, upper):
     for name in HIDDEN:
         directory = upper / name
         directory.mkdir(parents=True)
@@ -106,8 +108,8 @@ def write_configuration(node, nodes, version, upper):
     units = upper / "etc/systemd/system"
     for name in MASKED:
         (units / name).symlink_to("/dev/null")
-    command = [sys.executable, "-B", "-m", "bed.node", node.bed.name, str(node.number), str(nodes), version, "systemd"]
-    variables = {**setup.environment(version, node.bed), "PYTHONPATH": str(HERE)}
+    command = [sys.executable, "-B", "-m", "bed.node", node.bed.name, str(node.number)]
+    variables = {**setup.environment(node.task().version, node), "PYTHONPATH": str(HERE)}
     (units / UNIT).write_text(
         UNIT_TEXT.format(
             command=shlex.join(command),
@@ -128,14 +130,14 @@ def wait_for_pid(node, process, seconds=10):
     end = time.monotonic() + seconds
     while time.monotonic() < end and process.poll() is None:
         for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and is_first(entry, f"{MARK}={node.bed.directory}", process.pid):
+            if entry.name.isdigit() and is_first(entry, node.marks, process.pid):
                 node.write_pid(entry.name)
                 return int(entry.name)
         time.sleep(0.02)
     raise Problem(f"{node.name} did not boot:\n{containerd.tail(node.log / 'node.log')}")
 
 
-def is_first(entry, mark, nspawn_pid):
+def is_first(entry, marks, nspawn_pid):
     try:
         status = dict(line.split(":\t", 1) for line in (entry / "status").read_text().splitlines() if ":\t" in line)
         numbers = status["NSpid"].split()
@@ -143,7 +145,7 @@ def is_first(entry, mark, nspawn_pid):
             len(numbers) > 1
             and numbers[-1] == "1"
             and int(status["PPid"]) == nspawn_pid
-            and mark.encode() in (entry / "environ").read_bytes().split(b"\0")
+            and has_marks((entry / "environ").read_bytes(), marks)
         )
     except (OSError, KeyError, ValueError):
         return False

@@ -27,6 +27,8 @@ class Watch:
         self.stopped = False
         self.ended = Counter()
         self.refused = Counter()
+        self.kubelet_log = node.log / "kubelet.log"
+        self.read_before = self.kubelet_log.stat().st_size if self.kubelet_log.exists() else 0  # of an earlier life
         self.events = subprocess.Popen(
             containerd.ctr(state, "events"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -69,10 +71,10 @@ class Watch:
 
     def follow_kubelet(self):
         """A container that cannot even be made shows only in the kubelet's log."""
-        log = self.node.log / "kubelet.log"
-        while not log.exists():
+        while not self.kubelet_log.exists():
             time.sleep(0.1)
-        with open(log, errors="replace") as lines:
+        with open(self.kubelet_log, errors="replace") as lines:
+            lines.seek(self.read_before)
             while self.failure is None and not self.stopped:
                 line = lines.readline()
                 if not line:

@@ -84,7 +84,7 @@ def expect_clean(before, own_namespaces=frozenset()):
     expect(not own_namespaces & namespaces(), f"namespaces are left: {own_namespaces & namespaces()}")
 
 
-def bed_namespaces(name=BED):
-    pid = int((DIRECTORY / name / "cp1" / "pid").read_text())
+def bed_namespaces(name=BED, node="cp1"):
+    pid = int((DIRECTORY / name / node / "pid").read_text())
     mine = {os.readlink(place) for place in Path("/proc/self/ns").iterdir()}
     return {os.readlink(place) for place in Path(f"/proc/{pid}/ns").iterdir()} - mine

@@ -25,7 +25,7 @@ use super::{
 use crate::finding::Finding;
 pub use edit::{Draft, patch, unpatch};
 use mirror_pod::MirrorPod;
-pub(crate) use pod::{GENERATION, REVISION};
+pub(crate) use pod::{GENERATION, REVISION, ROLLED_BACK_FROM};
 pub use pod::{Manifest, read};
 pub(crate) use program::words_after as scheduler_words;
 pub use recommit::recommit;
@@ -101,7 +101,7 @@ impl Definition for Manifest<'_> {
         self.unpatch()?.prove()
     }
 
-    fn recommit(&self, generation: u64) -> Result<String, Refusal> {
-        self.recommit(generation)?.prove()
+    fn recommit(&self, generation: u64, rolled_back_from: Option<&str>) -> Result<String, Refusal> {
+        self.recommit(generation, rolled_back_from)?.prove()
     }
 }

@@ -12,6 +12,8 @@ use crate::target::{Identity, Ours, SchedulerSpec};
 pub(crate) const REVISION: &str = "schedpatch.io/revision";
 pub(crate) const GENERATION: &str = "schedpatch.io/generation";
 pub(super) const UNDO: &str = "schedpatch.io/undo";
+/// The revision that failed here, in the text that came back after it: other nodes learn it from the mirror pod.
+pub(crate) const ROLLED_BACK_FROM: &str = "schedpatch.io/rolled-back-from";
 
 /// The scheduler's container within the tree.
 pub(super) struct Found<'t, 'a> {

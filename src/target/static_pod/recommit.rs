@@ -1,9 +1,9 @@
 //! An earlier text of ours, for one more commit: only what tells commits apart changes.
 
-use yaml_edit::{Kind, Node, Op, Path, Tree, path, write_scalar};
+use yaml_edit::{Kind, Node, Op, Path, Tree, Value, path, write_scalar};
 
 use super::edit::{Draft, new_uid};
-use super::pod::{self, GENERATION, Manifest, UNDO};
+use super::pod::{self, GENERATION, Manifest, ROLLED_BACK_FROM, UNDO};
 use super::{refuse, restore};
 use crate::target::refusal::{Refusal, Rule};
 
@@ -11,12 +11,12 @@ const UID: &str = "/metadata/uid";
 
 /// Drafts the same edit under another generation, and another uid where the manifest fixes one.
 pub fn recommit(text: &str, generation: u64) -> Result<Draft<'_>, Refusal> {
-    Manifest::read(text)?.recommit(generation)
+    Manifest::read(text)?.recommit(generation, None)
 }
 
 impl<'a> Manifest<'a> {
     /// Drafts the same edit under another generation, and another uid where the manifest fixes one.
-    pub fn recommit(&self, generation: u64) -> Result<Draft<'a>, Refusal> {
+    pub fn recommit(&self, generation: u64, rolled_back_from: Option<&str>) -> Result<Draft<'a>, Refusal> {
         let Self(tree) = self;
         let Some(ours) = pod::ours(tree) else {
             return Err(Refusal::new(Rule::UndoRecord, "the text carries no edit of schedpatch"));
@@ -32,8 +32,23 @@ impl<'a> Manifest<'a> {
             undo.placed.insert(UID.to_owned(), uid);
             ops.push(set(tree, annotation(UNDO), &undo.to_line())?);
         }
+        ops.extend(failed_before(tree, rolled_back_from)?);
         Draft::new(tree, ops)
     }
+}
+
+/// Says from which revision the text comes back, or says so no longer.
+fn failed_before(tree: &Tree<'_>, rolled_back_from: Option<&str>) -> Result<Option<Op>, Refusal> {
+    let at = annotation(ROLLED_BACK_FROM);
+    Ok(match (tree.at(&at).is_some(), rolled_back_from) {
+        (true, Some(revision)) => Some(set(tree, at, revision)?),
+        (true, None) => Some(Op::Remove { leaves: tree.leaves(&at[..at.len() - 1]), at }),
+        (false, Some(revision)) => {
+            let entries = vec![(ROLLED_BACK_FROM.to_owned(), Value::Quoted(revision.to_owned()))];
+            Some(Op::Add { map: path!["metadata", "annotations"], entries })
+        }
+        (false, None) => None,
+    })
 }
 
 fn annotation(key: &str) -> Path {

@@ -3,7 +3,7 @@
 use yaml_edit::{Node, Op, Path, Segment, Splice, Tree};
 
 use super::edit::Draft;
-use super::pod::{GENERATION, REVISION, UNDO, annotation};
+use super::pod::{GENERATION, REVISION, ROLLED_BACK_FROM, UNDO, annotation};
 use super::undo_record::{Undo, resolve};
 use crate::target::refusal::{Refusal, Rule};
 
@@ -69,7 +69,7 @@ impl Restore<'_, '_> {
     /// Our annotations, the values that we added and that are still ours, and the items that have our names go.
     fn take_children_out(&mut self) -> Result<(), Refusal> {
         let annotations = self.find(ANNOTATIONS);
-        for key in [REVISION, GENERATION, UNDO] {
+        for key in [REVISION, GENERATION, UNDO, ROLLED_BACK_FROM] {
             let path = annotations.iter().cloned().map(|mut path| {
                 path.push(Segment::Key(key.to_owned()));
                 path

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
-use super::super::{GENERATION, REVISION, scheduler_words};
+use super::super::{GENERATION, REVISION, ROLLED_BACK_FROM, scheduler_words};
 use crate::target::{SchedulerElsewhere, StartState, flag_of};
 
 /// Where static pods of schedulers are.
@@ -40,6 +40,10 @@ fn scheduler(pod: &Pod) -> Option<SchedulerElsewhere> {
         pod: pod.metadata.name.clone().unwrap_or_default(),
         revision: annotation(pod, REVISION).cloned(),
         generation: annotation(pod, GENERATION).cloned(),
+        rolled_back_from: annotation(pod, ROLLED_BACK_FROM).cloned(),
+        instance: status
+            .map(|status| format!("{:?} {}", status.container_id, status.restart_count))
+            .unwrap_or_default(),
         config: found.and_then(|(_, config)| config),
         ready: status.is_some_and(|status| status.ready),
         ending: pod.metadata.deletion_timestamp.is_some(),

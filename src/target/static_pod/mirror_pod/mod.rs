@@ -4,23 +4,21 @@ mod api;
 mod elsewhere;
 mod klog;
 mod summary;
-mod watch;
 
 use std::time::Duration;
 
-use kube::Client;
+use kube::{Api, Client};
 
-use crate::cluster;
+use crate::cluster::{self, Followed, Known};
 use crate::target::{Answer, Identity, Observation, Observer};
 pub use api::Pod;
 pub(crate) use elsewhere::{LABELS, NAMESPACE, schedulers};
 pub use summary::{summarize, why_waiting};
-use watch::{PodAnswer, PodWatch};
 
 /// The mirror pod of a scheduler on a node, which is followed until this is dropped.
 #[derive(Debug)]
 pub(super) struct MirrorPod {
-    pod: PodWatch,
+    pod: Followed<Pod>,
     container: String,
     client: ClientHandle,
     node: String,
@@ -40,19 +38,19 @@ impl MirrorPod {
     pub fn follow(client: Client, identity: &Identity, node: &str) -> Self {
         let name = format!("{}-{}", identity.name, node.to_lowercase());
         Self {
-            pod: PodWatch::begin(client.clone(), &identity.namespace, &name),
+            pod: Followed::begin(Api::namespaced(client.clone(), &identity.namespace), &name),
             container: identity.container.clone(),
             client: ClientHandle(client),
             node: node.to_owned(),
         }
     }
 
-    fn observation(&self, answer: PodAnswer) -> Observation {
+    fn observation(&self, answer: Known<Pod>) -> Observation {
         match answer {
-            PodAnswer::NotYet => Observation::NotYet,
-            PodAnswer::Away(why) => Observation::Away(why),
-            PodAnswer::Absent => Observation::Absent,
-            PodAnswer::Pod(pod) => Observation::Running(summarize(&pod, &self.container)),
+            Known::NotYet => Observation::NotYet,
+            Known::Away(why) | Known::Forbidden(why) => Observation::Away(why),
+            Known::Absent => Observation::Absent,
+            Known::Object(pod) => Observation::Running(summarize(&pod, &self.container)),
         }
     }
 }

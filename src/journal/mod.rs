@@ -2,6 +2,9 @@
 //!
 //! The format is public: documented in `docs/reference/formats.md`, pinned by fixtures.
 
+mod restart;
+mod rollout;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -9,10 +12,14 @@ use serde::{Deserialize, Serialize};
 use crate::host::HostPath;
 use crate::revision::{Digest, REVISION_DIGITS};
 use crate::timestamp::Timestamp;
+pub use restart::{Restart, RestartState};
+pub use rollout::SealedCommit;
 
 /// Raised when a field changes its meaning or goes.
-const FORMAT_VERSION: u32 = 2;
-/// The format without restarts.
+const FORMAT_VERSION: u32 = 3;
+/// The format without what several nodes need to agree.
+const RESTART_VERSION: u32 = 2;
+/// The format without restarts as well.
 const FIRST_VERSION: u32 = 1;
 
 /// So many of the last revisions stay on the host, whatever became of them.
@@ -81,6 +88,20 @@ pub struct Journal {
     /// The last revisions that were committed, newest first
     #[serde(default)]
     pub recent: Vec<String>,
+    /// The last digest that every node had proven, and what carries it here
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<SealedCommit>,
+    /// How often a person had asked to try again what failed, as far as this node knows
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u64,
+    /// The release whose agents write here, as `NAMESPACE/NAME` of their DaemonSet
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// One text of ours in the target.
@@ -121,30 +142,6 @@ pub struct InFlight {
     pub restarts: Option<String>,
 }
 
-/// A restart that a commit needs, once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Restart {
-    /// The text that it makes effective
-    pub text: Digest,
-    /// How far it is
-    pub state: RestartState,
-    /// What ran before it (nothing: empty): once something else runs, it has happened
-    pub before: String,
-}
-
-/// How far a restart is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum RestartState {
-    /// It must be asked for
-    Due,
-    /// It was asked for
-    Issued,
-    /// It has happened
-    Done,
-}
-
 /// Why a revision is not tried again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -157,6 +154,15 @@ pub struct Bad {
     /// only for this original
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub original: Option<Digest>,
+    /// What was asked for with this revision
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
+    /// How often a person had asked to try again when it failed
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u64,
+    /// Whether the other nodes know of it
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_reported: bool,
 }
 
 impl Bad {
@@ -208,6 +214,9 @@ impl Default for Journal {
             bad: BTreeMap::new(),
             hold: None,
             recent: Vec::new(),
+            sealed: None,
+            retries: 0,
+            owner: None,
         }
     }
 }
@@ -223,7 +232,7 @@ impl Journal {
         let Versioned { version } = serde_json::from_slice(bytes).map_err(text)?;
         if !(FIRST_VERSION..=FORMAT_VERSION).contains(&version) {
             return Err(format!(
-                "it has format {version}, and this schedpatch knows only {FORMAT_VERSION}: use a newer one"
+                "it has format {version}, and this schedpatch knows formats up to {FORMAT_VERSION}: use a newer one"
             ));
         }
         let journal: Self = serde_json::from_slice(bytes).map_err(text)?;
@@ -239,14 +248,22 @@ impl Journal {
             bad: serde_json::from_value(part("bad")).unwrap_or_default(),
             hold: serde_json::from_value(part("hold")).unwrap_or_default(),
             restart: serde_json::from_value(part("restart")).unwrap_or_default(),
+            retries: part("retries").as_u64().unwrap_or_default(),
+            owner: part("owner").as_str().map(str::to_owned),
             ..Self::default()
         }
     }
 
-    /// Writes `state.json`. Where there is no restart it is of the first format, which older versions read.
+    /// Writes `state.json`, in the oldest format that has all of it: older versions read that.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
         let in_flight = self.in_flight.as_ref().and_then(|flight| flight.restarts.as_ref());
-        let version = if self.restart.is_some() || in_flight.is_some() { FORMAT_VERSION } else { FIRST_VERSION };
+        let version = if self.is_part_of_a_rollout() {
+            FORMAT_VERSION
+        } else if self.restart.is_some() || in_flight.is_some() {
+            RESTART_VERSION
+        } else {
+            FIRST_VERSION
+        };
         let mut text = serde_json::to_vec_pretty(&Self { version, ..self.clone() })?;
         text.push(b'\n');
         Ok(text)
@@ -286,35 +303,6 @@ impl Journal {
     /// A generation that was seen is never given again.
     pub fn saw(&mut self, generation: u64) {
         self.generation = self.generation.max(generation);
-    }
-
-    /// The journal once something runs: a restart has happened when it is something else than before.
-    #[must_use]
-    pub fn restarted(mut self, running: &str) -> Self {
-        if let Some(restart) = self.restart.as_mut().filter(|restart| !running.is_empty() && restart.before != running)
-        {
-            restart.state = RestartState::Done;
-        }
-        self
-    }
-
-    /// The journal once the restart was asked for.
-    #[must_use]
-    pub fn issued(mut self) -> Self {
-        if let Some(restart) = self.restart.as_mut().filter(|restart| restart.state == RestartState::Due) {
-            restart.state = RestartState::Issued;
-        }
-        self
-    }
-
-    /// Whether somebody must still ask for a restart, whatever others have made of the text since.
-    pub fn is_restart_due(&self) -> bool {
-        self.restart.as_ref().is_some_and(|restart| restart.state == RestartState::Due)
-    }
-
-    /// Whether a restart has not happened yet, as far as is known.
-    pub fn awaits_restart(&self) -> bool {
-        self.restart.as_ref().is_some_and(|restart| restart.state != RestartState::Done)
     }
 
     fn landed(mut self, flight: InFlight) -> Self {
@@ -372,13 +360,15 @@ impl Journal {
     pub fn texts(&self) -> BTreeSet<Digest> {
         let good = self.last_good.as_ref().map(|commit| commit.text);
         let flight = self.in_flight.as_ref().and_then(|flight| flight.original);
-        [self.original, good, flight].into_iter().flatten().collect()
+        let sealed = self.sealed.as_ref().map(|sealed| sealed.commit.text);
+        [self.original, good, flight, sealed].into_iter().flatten().collect()
     }
 
     /// The revisions that must be kept.
     pub fn revisions(&self) -> BTreeSet<&str> {
         let flight = self.in_flight.as_ref().and_then(|flight| flight.commit.as_ref());
-        let commits = [self.current.as_ref(), self.last_good.as_ref(), flight].into_iter().flatten();
+        let sealed = self.sealed.as_ref().map(|sealed| &sealed.commit);
+        let commits = [self.current.as_ref(), self.last_good.as_ref(), flight, sealed].into_iter().flatten();
         commits.map(|commit| &commit.revision).chain(&self.recent).map(String::as_str).collect()
     }
 }

@@ -1,5 +1,9 @@
 //! The way to the API server, and the few questions that are asked of it.
 
+mod config_maps;
+mod follow;
+mod lease;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,6 +14,10 @@ use kube::{Api, Client, Config};
 use serde::Deserialize;
 
 use crate::finding::Finding;
+pub(crate) use config_maps::{ConfigMaps, Sources};
+pub(crate) use follow::{Followed, Known};
+pub use lease::{LeaseError, LeaseNow, RolloutLease};
+pub(crate) use lease::{NAME as LEASE_NAME, NAMESPACE as LEASE_NAMESPACE};
 
 /// An API server that does not take a connection in this time counts as away.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

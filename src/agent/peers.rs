@@ -1,0 +1,235 @@
+//! The other control-plane nodes, their agents and their schedulers, as the API shows them in this moment.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::options::Release;
+use crate::cluster::{CONTROL_PLANE_LABELS, answer};
+use crate::fleet;
+use crate::report::PeerCounts;
+use crate::revision::Digest;
+use crate::rollout::{AgentState, Other, Scheduler};
+use crate::target::{self, SCHEDULER_PODS, SchedulerElsewhere};
+
+/// Where kubelets renew their Leases: a node's own has its name.
+const KUBELETS: &str = "kube-node-lease";
+/// The DaemonSet controller counts the templates of a DaemonSet, and says on each pod from which one it is.
+const TEMPLATE: &str = "deprecated.daemonset.template.generation";
+
+/// What the API shows beside the own node.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[derive(Clone, Debug, Default)]
+pub(super) struct Peers {
+    pub others: Vec<Other>,
+    /// Whether the API lists this node among the control-plane nodes, and which ones it lists
+    pub is_listed: bool,
+    pub names: Vec<String>,
+    /// This node's own scheduler
+    pub is_healthy: bool,
+    pub is_leader: bool,
+    /// UID of the agents' DaemonSet, and whether it has a newer template than that of this agent
+    pub daemon_set: String,
+    pub is_outdated: bool,
+    /// Whether a node says that something of ours was applied there
+    pub has_traces: bool,
+    pub counts: PeerCounts,
+}
+
+/// Objects of which only a part is read.
+#[derive(Debug, Deserialize)]
+struct List<T> {
+    items: Vec<T>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct NodeItem {
+    metadata: ObjectMeta,
+    status: Option<NodeStatus>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct NodeStatus {
+    conditions: Option<Vec<Condition>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct MetadataOnly {
+    metadata: ObjectMeta,
+}
+
+/// Asks for everything; `holder` is the node whose turn it is, of whose kubelet the last report is asked for too.
+pub(super) async fn read(
+    client: &Client,
+    node: &str,
+    release: &Release,
+    holder: Option<&str>,
+) -> Result<Peers, String> {
+    let (namespace, labels) = SCHEDULER_PODS;
+    let scheduler_lease = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", crate::cluster::LEASE_NAMESPACE);
+    let (nodes, old_nodes, schedulers, more_schedulers, agents, leader, set, heartbeat) = tokio::try_join!(
+        list::<NodeItem>(client, "/api/v1/nodes", CONTROL_PLANE_LABELS[0]),
+        list::<NodeItem>(client, "/api/v1/nodes", CONTROL_PLANE_LABELS[1]),
+        pods(client, namespace, labels[0]),
+        pods(client, namespace, labels[1]),
+        agents(client, release),
+        lease(client, &scheduler_lease, "kube-scheduler"),
+        daemon_set(client, release),
+        heartbeat(client, holder),
+    )?;
+    let mut all: BTreeMap<String, NodeItem> = BTreeMap::new();
+    for item in nodes.into_iter().chain(old_nodes) {
+        all.insert(item.metadata.name.clone().unwrap_or_default(), item);
+    }
+    let schedulers: Vec<Pod> = schedulers.into_iter().chain(more_schedulers).collect();
+    let schedulers: BTreeMap<String, SchedulerElsewhere> =
+        target::schedulers_elsewhere(&schedulers).into_iter().map(|one| (one.node.clone(), one)).collect();
+    let metadata: Vec<ObjectMeta> = all.values().map(|item| item.metadata.clone()).collect();
+    let leader = leader.and_then(|lease| lease.spec?.holder_identity).filter(|holder| !holder.is_empty());
+    let leading = leader.and_then(|holder| fleet::leading(&holder, &metadata));
+    let agents = agent_states(&agents);
+    let is_healthy = |name: &str| schedulers.get(name).is_some_and(|one| one.ready && !one.ending);
+    let others = all.iter().filter(|(name, _)| *name != node).map(|(name, item)| {
+        let beat = heartbeat.clone().filter(|_| holder == Some(name.as_str())).unwrap_or_default();
+        other(name, item, schedulers.get(name), agents.get(name).copied().unwrap_or(AgentState::Unknown), beat)
+    });
+    let template = |metadata: &ObjectMeta| metadata.annotations.as_ref()?.get(TEMPLATE)?.parse::<i64>().ok();
+    let has_traces = |item: &NodeItem| {
+        item.metadata.annotations.as_ref().is_some_and(|all| all.contains_key("schedpatch.io/verified-digest"))
+    };
+    Ok(Peers {
+        others: others.collect(),
+        is_listed: all.contains_key(node),
+        names: all.keys().cloned().collect(),
+        is_healthy: is_healthy(node),
+        is_leader: leading.as_deref() == Some(node),
+        daemon_set: set.as_ref().and_then(|set| set.uid.clone()).unwrap_or_default(),
+        is_outdated: set.as_ref().and_then(template).is_some_and(|newest| newest > release.template),
+        has_traces: all.values().any(has_traces),
+        counts: PeerCounts {
+            control_planes: all.len(),
+            schedulers: all.keys().filter(|name| is_healthy(name)).count(),
+            agents: agents.values().filter(|state| **state == AgentState::Running).count(),
+        },
+    })
+}
+
+fn other(
+    name: &str,
+    item: &NodeItem,
+    scheduler: Option<&SchedulerElsewhere>,
+    agent: AgentState,
+    heartbeat: String,
+) -> Other {
+    let said = |key: &str| item.metadata.annotations.as_ref()?.get(&format!("schedpatch.io/{key}")).cloned();
+    let digest = |key: &str| said(key).and_then(|text| Digest::try_from(text).ok());
+    let phase = said("phase").unwrap_or_default();
+    let conditions = item.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    Other {
+        name: name.to_owned(),
+        is_ready: conditions.into_iter().any(|condition| condition.kind == "Ready" && condition.status == "True"),
+        heartbeat,
+        agent,
+        is_blocked: phase == "Blocked",
+        is_changing: matches!(phase.as_str(), "Applying" | "Verifying" | "Restoring"),
+        wanted: digest("digest"),
+        proven: digest("verified-digest"),
+        scheduler: scheduler.map(of_pod).unwrap_or_default(),
+    }
+}
+
+fn of_pod(one: &SchedulerElsewhere) -> Scheduler {
+    Scheduler {
+        revision: one.revision.clone(),
+        generation: one.generation.as_ref().and_then(|generation| generation.parse().ok()),
+        rolled_back_from: one.rolled_back_from.clone(),
+        instance: one.instance.clone(),
+        is_healthy: one.ready && !one.ending,
+    }
+}
+
+/// Of several agents on a node, as while one replaces another, one that runs counts.
+fn agent_states(pods: &[Pod]) -> BTreeMap<String, AgentState> {
+    let mut states: BTreeMap<String, AgentState> = BTreeMap::new();
+    for pod in pods {
+        let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()) else { continue };
+        let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+        let containers: Vec<_> = statuses.filter_map(|status| status.state.as_ref()).collect();
+        let state = if containers.iter().any(|state| state.running.is_some()) {
+            AgentState::Running
+        } else if !containers.is_empty() && containers.iter().all(|state| state.terminated.is_some()) {
+            AgentState::Ended
+        } else {
+            AgentState::Unknown
+        };
+        let known = states.entry(node).or_insert(state);
+        if state == AgentState::Running {
+            *known = state;
+        }
+    }
+    states
+}
+
+async fn list<T: DeserializeOwned + Clone + std::fmt::Debug>(
+    client: &Client,
+    path: &str,
+    label: &str,
+) -> Result<Vec<T>, String> {
+    let request = kube::core::Request::new(path).list(&ListParams::default().labels(label));
+    let list: List<T> = answer(client.request(request.map_err(|error| error.to_string())?)).await?;
+    Ok(list.items)
+}
+
+async fn pods(client: &Client, namespace: &str, labels: &str) -> Result<Vec<Pod>, String> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    Ok(answer(pods.list(&ListParams::default().labels(labels))).await?.items)
+}
+
+/// The agents' pods; none where this agent was not installed by a DaemonSet.
+async fn agents(client: &Client, release: &Release) -> Result<Vec<Pod>, String> {
+    if release.daemon_set.is_none() {
+        return Ok(Vec::new());
+    }
+    pods(client, &release.namespace, fleet::AGENT_LABELS).await
+}
+
+async fn daemon_set(client: &Client, release: &Release) -> Result<Option<ObjectMeta>, String> {
+    let Some(name) = &release.daemon_set else { return Ok(None) };
+    let path = format!("/apis/apps/v1/namespaces/{}/daemonsets", release.namespace);
+    let request = kube::core::Request::new(path).get(name, &kube::api::GetParams::default());
+    let set: MetadataOnly = answer(client.request(request.map_err(|error| error.to_string())?)).await?;
+    Ok(Some(set.metadata))
+}
+
+async fn lease(client: &Client, path: &str, name: &str) -> Result<Option<Lease>, String> {
+    let request = kube::core::Request::new(path).get(name, &kube::api::GetParams::default());
+    let request = request.map_err(|error| error.to_string())?;
+    match tokio::time::timeout(crate::cluster::ANSWER_TIMEOUT, client.request(request)).await {
+        Ok(Ok(lease)) => Ok(Some(lease)),
+        // an unknown leader is nobody
+        Ok(Err(kube::Error::Api(status))) if matches!(status.code, 403 | 404) => Ok(None),
+        Ok(Err(error)) => Err(crate::cluster::root_cause(&error)),
+        Err(_) => Err("no answer in time".to_owned()),
+    }
+}
+
+/// Changes whenever the node's kubelet reports.
+async fn heartbeat(client: &Client, node: Option<&str>) -> Result<Option<String>, String> {
+    let Some(node) = node else { return Ok(None) };
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{KUBELETS}/leases");
+    let lease = lease(client, &path, node).await?;
+    Ok(lease.and_then(|lease| lease.spec?.renew_time).map(|time| format!("{:?}", time.0)))
+}

@@ -1,0 +1,181 @@
+//! The commit of a turn: what must be true before the turn is taken, and the one write that follows it.
+
+use super::super::{Agent, RETRY, Rest, Seen};
+use super::{Part, words};
+use crate::journal::Initiator;
+use crate::phase::{NodeState, Phase};
+use crate::plan::Direction;
+use crate::reconcile::{self, Outcome, Request, Session};
+use crate::report::short;
+use crate::rollout::{ChangeKind, NeededChange, Record, Why};
+
+/// The words of a failure in a log line or an event.
+const MAX_WORDS: usize = 300;
+
+impl Agent {
+    /// What comes before a write of the record: whoever takes a turn, or goes on with that of a process before, holds the host's
+    /// lock until the commit; and takes it only for what the API wants in this moment.
+    pub(super) async fn prepare(
+        &mut self,
+        seen: &Seen,
+        why: Why,
+        record: &Record,
+        session: &mut Option<Session>,
+    ) -> Option<Part> {
+        if !matches!(why, Why::TakeTurn | Why::Adopt | Why::Renew) {
+            return None;
+        }
+        let is_new = record.entry.as_ref().is_some_and(|entry| entry.change == ChangeKind::New);
+        if why == Why::TakeTurn && is_new && seen.plan.delays_cache && record_has_others(record, self) {
+            return Some(Self::nothing_now(Rest { node_state: words::delays_cache(), after: self.options.resync }));
+        }
+        if why == Why::TakeTurn && is_new {
+            match self.confirm_sources().await {
+                Ok(true) => {}
+                Ok(false) => return Some(Part::Again),
+                Err(why) => return Some(Part::Done(super::Permission::Away(why), Some(super::LOOK_AGAIN))),
+            }
+        }
+        if session.is_some() {
+            return None;
+        }
+        let request = self.request(Direction::Judge, Initiator::Agent);
+        match reconcile::begin(&request, &self.env(), &mut |event| super::super::write::log(&event)) {
+            Ok(taken) => {
+                if let Some(owner) = self.owner().filter(|owner| seen.journal.owner.as_ref() != Some(owner)) {
+                    let own = |mut journal: crate::journal::Journal| {
+                        journal.owner.get_or_insert_with(|| owner.clone());
+                        journal
+                    };
+                    if let Err(finding) = reconcile::amend_in(&taken, &request, &self.env(), &own) {
+                        return Some(Self::nothing_now(Rest::blocked(&finding, RETRY)));
+                    }
+                }
+                *session = Some(taken);
+                None
+            }
+            Err(finding) => Some(Self::nothing_now(Rest::blocked(&finding, RETRY))),
+        }
+    }
+
+    /// Logs a write of the record, and leaves an event for what people follow.
+    pub(super) fn tell_of(&mut self, why: Why, before: &Record, after: &Record) {
+        let digest = |record: &Record| record.entry.as_ref().and_then(|entry| entry.digest);
+        let shown = digest(after).as_ref().map_or_else(|| "the original".to_owned(), short);
+        let change = after.entry.as_ref().map(|entry| entry.change);
+        match (why, change) {
+            (Why::TakeTurn, Some(ChangeKind::New)) if before.digest != after.digest => {
+                self.announce("RolloutBegan", format!("the rollout of {shown} begins on this node"), false);
+            }
+            (Why::TakeTurn, Some(ChangeKind::Back)) => {
+                self.announce("RolloutTurnedBack", format!("this node goes back to {shown}"), true);
+            }
+            (Why::Seal, _) => {
+                let sealed = after.sealed.as_ref().map(short).unwrap_or_default();
+                self.announce("RolloutFinished", format!("every node has proven {sealed}"), false);
+            }
+            (Why::Report, _) => {
+                let words = after.failed.last().map(|failed| failed.words.as_str()).unwrap_or_default();
+                let words = &words[..words.floor_char_boundary(MAX_WORDS)];
+                self.announce("RolloutFailed", format!("the rollout stops, this node reports: {words}"), true);
+            }
+            (Why::TakeOver, _) => {
+                let node = before.entry.as_ref().map(|entry| entry.node.as_str()).unwrap_or_default();
+                self.announce("RolloutTakenOver", format!("the agent of {node} lost its turn"), true);
+            }
+            _ => {}
+        }
+    }
+
+    /// Logs what happened once, and leaves it for an event.
+    fn announce(&mut self, reason: &str, message: String, is_warning: bool) {
+        if is_warning {
+            tracing::warn!(reason, "{message}");
+        } else {
+            tracing::info!(reason, "{message}");
+        }
+        self.reporting.report.send_modify(|report| report.notice(reason, message, is_warning));
+    }
+
+    /// Commits: the turn is this node's, and what it is for still holds.
+    pub(super) async fn commit_in_turn(
+        &mut self,
+        seen: &Seen,
+        needed: NeededChange,
+        session: Option<&Session>,
+    ) -> Part {
+        let Some(session) = session else { return Part::Again };
+        let (phase, reason, message) = match needed.change {
+            ChangeKind::New => (Phase::Applying, "NewRevision", "the manifest is being replaced"),
+            ChangeKind::Repair => {
+                (Phase::Applying, "Drift", "somebody else changed the manifest; the agent puts our edit back")
+            }
+            ChangeKind::Back => {
+                (Phase::Applying, "TurningBack", "the configuration failed on another node; this one goes back too")
+            }
+            ChangeKind::Restore => (Phase::Restoring, "Uninstalling", "our edit is being removed on request"),
+        };
+        self.say(Some(seen), NodeState::new(phase, reason, message));
+        // those who follow the report see it before the commit holds up this thread
+        tokio::task::yield_now().await;
+        self.work.failure = None;
+        let committed = match self.carry_out(seen, needed, session) {
+            Ok(outcome) => {
+                outcome.receipt.as_ref().is_some_and(|receipt| receipt.committed) || outcome.purged.is_some()
+            }
+            Err(finding) => {
+                tracing::warn!("nothing was committed: {}", NodeState::blocked(&finding).message);
+                false
+            }
+        };
+        let now = self.now();
+        if needed.change == ChangeKind::Repair && committed {
+            self.pace.drifts.note(now);
+            self.reporting.counts.drifts += 1;
+        }
+        if let Some(member) = self.member.as_mut() {
+            // what was decided does not hold any more; the turn is given back
+            member.backs_off_until = (!committed).then(|| now + RETRY);
+        }
+        Part::Again
+    }
+
+    fn carry_out(
+        &mut self,
+        seen: &Seen,
+        needed: NeededChange,
+        session: &Session,
+    ) -> Result<Outcome, crate::finding::Finding> {
+        let is_restore = needed.change == ChangeKind::Restore;
+        let direction = match (needed.change, needed.digest) {
+            (ChangeKind::New, _) => Direction::Apply,
+            (ChangeKind::Repair, _) if !seen.plan.is_refused() => Direction::Apply,
+            (ChangeKind::Repair, _) => Direction::LastGood,
+            (ChangeKind::Back, Some(_)) => Direction::Sealed,
+            (ChangeKind::Back, None) | (ChangeKind::Restore, _) => Direction::Restore,
+        };
+        let first = if direction == Direction::Apply {
+            (seen.snapshot.clone(), seen.plan.clone())
+        } else {
+            let back = self.look_towards(direction)?;
+            (back.snapshot, back.plan)
+        };
+        // a person asked for the removal of everything, which also ends a hold
+        let initiator = if is_restore { Initiator::Person } else { Initiator::Agent };
+        let request = Request {
+            expected_revision: seen.plan.revision.as_deref().filter(|_| direction == Direction::Apply),
+            deadline: self.member.as_ref().and_then(|member| member.deadline),
+            purge: is_restore,
+            ..self.request(direction, initiator)
+        };
+        let outcome = reconcile::run_in(session, &request, first, &self.env(), &mut |event| {
+            super::super::write::log(&event);
+        });
+        self.note(outcome)
+    }
+}
+
+fn record_has_others(_: &Record, agent: &Agent) -> bool {
+    let report = agent.reporting.report.borrow();
+    report.rollout.as_ref().is_some_and(|rollout| rollout.peers.control_planes > 1)
+}

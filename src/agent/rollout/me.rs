@@ -1,0 +1,211 @@
+//! What this node is in the rollout: from the journal, the plan and the API to one value.
+
+use super::super::peers::Peers;
+use super::super::turn::Rest;
+use super::super::{Agent, Seen};
+use super::{Part, Permission};
+use crate::journal::Bad;
+use crate::phase::{NodeState, Phase, Subject};
+use crate::reconcile::Session;
+use crate::revision::Digest;
+use crate::rollout::{ChangeKind, Entry, Failed, Me, Record, Sealed, Work};
+use crate::verify::Verdict;
+
+/// What of ours is in place here, by the journal and the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct InPlace {
+    digest: Option<Digest>,
+    /// Somebody else wrote over it
+    is_overwritten: bool,
+    /// It must be written differently, though the same is asked for
+    is_outmoded: bool,
+}
+
+impl InPlace {
+    fn of(seen: &Seen) -> Self {
+        let plan = &seen.plan;
+        let ours = plan.target.as_ref().and_then(|target| target.ours());
+        let current = seen.journal.current.as_ref();
+        let is_wanted = plan.revision.is_some()
+            && ours.map(|ours| &ours.revision) == plan.revision.as_ref()
+            && !plan.is_refused()
+            && plan.commit().is_none();
+        let digest = if is_wanted { plan.digest } else { current.and_then(|commit| commit.digest) };
+        let is_drift = plan.commit().is_some()
+            && current.is_some()
+            && current.map(|commit| &commit.revision) == plan.revision.as_ref();
+        let is_overwritten = ours.is_none() && current.is_some() || ours.is_some() && digest.is_none() || is_drift;
+        let is_outmoded = plan.commit().is_some() && digest.is_some() && digest == plan.digest && !is_overwritten;
+        Self { digest, is_overwritten, is_outmoded }
+    }
+}
+
+impl Agent {
+    /// Another release keeps its state in the same directory.
+    pub(super) fn is_of_another_release(&self, seen: &Seen) -> Option<Rest> {
+        let own = self.owner()?;
+        let owner = seen.journal.owner.as_ref().filter(|owner| **owner != own)?;
+        let message = format!(
+            "the state directory {} belongs to the agents of {owner}, and this agent is one of {own}: uninstall one of the two, \
+             or remove what the other left with schedpatch restore --purge",
+            self.settings.state_dir
+        );
+        let node_state = NodeState::new(Phase::Blocked, "AnotherRelease", message);
+        Some(Rest { node_state, after: self.options.resync })
+    }
+
+    /// The release of this agent, if a DaemonSet runs it.
+    pub(super) fn owner(&self) -> Option<String> {
+        let release = &self.options.release;
+        release.daemon_set.as_ref().map(|name| format!("{}/{name}", release.namespace))
+    }
+
+    /// Whether nothing can follow from the rollout, by what the watch showed last.
+    pub(super) fn is_at_rest(&mut self, seen: &Seen) -> bool {
+        let Some(record) = self.member.as_mut().and_then(super::Member::known_record) else { return false };
+        let InPlace { digest, is_overwritten, is_outmoded } = InPlace::of(seen);
+        let sealed = seen.journal.sealed.as_ref().map(|sealed| (sealed.digest, sealed.number));
+        record.entry.is_none()
+            && record.uninstall.is_none()
+            && !record.is_rebuilt
+            && !record.forgotten.contains(&self.options.node)
+            && record.retries == seen.journal.retries
+            && digest.is_some()
+            && digest == seen.plan.digest
+            && digest == record.sealed
+            && sealed == record.sealed.map(|digest| (digest, record.seals))
+            && !is_overwritten
+            && !is_outmoded
+            && !self.is_on_trial(seen)
+            && unreported(seen, &record).is_none()
+    }
+
+    /// Takes over from the record what this host must remember.
+    pub(super) fn note_record(&mut self, seen: &Seen, record: &Record, session: Option<&Session>) -> Option<Part> {
+        if record.uninstall.is_some() {
+            return None;
+        }
+        let journal = &seen.journal;
+        if record.retries > journal.retries {
+            let retries = record.retries;
+            return Some(self.amend(session, &move |journal| journal.retried(retries)));
+        }
+        let is_known = |bad: &Bad| bad.digest.is_some_and(|digest| record.has_failed(digest)) && !bad.is_reported;
+        if let Some(digest) = journal.bad.values().find(|bad| is_known(bad)).and_then(|bad| bad.digest) {
+            return Some(self.amend(session, &move |journal| journal.reported(digest)));
+        }
+        let digest = record.sealed.filter(|sealed| InPlace::of(seen).digest == Some(*sealed) && seen.was_proven())?;
+        let known = journal.sealed.as_ref().map(|sealed| (sealed.digest, sealed.number));
+        if known == Some((digest, record.seals)) {
+            return None;
+        }
+        let number = record.seals;
+        Some(self.amend(session, &move |journal| journal.sealed(digest, number)))
+    }
+
+    /// This node, as the rollout sees it.
+    pub(super) async fn me(&mut self, seen: &Seen, record: &Record, peers: &Peers) -> Me {
+        let entry = record.entry.as_ref().filter(|entry| entry.node == self.options.node);
+        let ours = seen.plan.target.as_ref().and_then(|target| target.ours()).cloned();
+        // the journal takes no note of whether the original runs
+        let is_original = ours.is_none() && seen.journal.current.is_none();
+        let awaits_original = is_original && entry.is_some_and(|entry| led_to_original(entry, seen));
+        let is_pending = self.is_on_trial(seen) || awaits_original && !self.runs(seen).await;
+        let InPlace { mut digest, mut is_overwritten, mut is_outmoded } = InPlace::of(seen);
+        let (plan, journal) = (&seen.plan, &seen.journal);
+        let is_held = journal.hold.is_some();
+        is_overwritten &= !plan.is_refused() || self.last_good_lost(seen).is_none();
+        if is_held && record.uninstall.is_none() {
+            (digest, is_overwritten, is_outmoded) = (None, false, false);
+        }
+        let is_bad = plan.revision.as_ref().is_some_and(|revision| journal.bad.contains_key(revision));
+        let backs_off = self.backs_off(seen);
+        let stopped = self.member.as_ref().and_then(|member| member.stopped.as_ref());
+        let stopped = stopped.filter(|(digest, _)| entry.is_some_and(|entry| entry.digest == Some(*digest)));
+        let failed = |(revision, bad): (&String, &Bad)| {
+            let words = format!("revision {revision}: {}", bad.reason);
+            let failed = Failed { digest: bad.digest?, node: self.options.node.clone(), words, since: bad.since };
+            Some((failed, bad.retries))
+        };
+        Me {
+            name: self.options.node.clone(),
+            is_listed: peers.is_listed,
+            nonce: self.command.clone(),
+            daemon_set: (peers.daemon_set.clone(), self.options.release.template),
+            is_outdated: peers.is_outdated,
+            wanted: plan.digest.filter(|_| !is_held && (plan.revision.is_some() || plan.is_refused())),
+            wanted_revision: plan.revision.clone(),
+            is_blocked: plan.is_refused() && !is_bad || self.waits_for_original(seen),
+            in_place: digest,
+            revision: ours.as_ref().map(|ours| ours.revision.clone()),
+            generation: journal.generation.max(ours.map_or(0, |ours| ours.generation)),
+            work: if is_pending { Work::Pending } else { Work::Settled },
+            is_overwritten,
+            is_outmoded,
+            backs_off,
+            last_sealed: journal.sealed.as_ref().map(|sealed| Sealed {
+                digest: sealed.digest,
+                revision: sealed.commit.revision.clone(),
+                number: sealed.number,
+            }),
+            marks: journal.bad.iter().filter_map(failed).collect(),
+            retries: journal.retries,
+            // whether the revision is to blame shows when what came back runs
+            unreported: unreported(seen, record).filter(|_| !is_pending).and_then(failed),
+            stopped: stopped.map(|(_, words)| words.clone()),
+            is_healthy: peers.is_healthy,
+            is_leader: peers.is_leader,
+        }
+    }
+
+    /// Whether the scheduler was seen to run as the target says now.
+    async fn runs(&mut self, seen: &Seen) -> bool {
+        if !self.asks() {
+            return true;
+        }
+        let subject = Subject::Original { reason: String::new() };
+        matches!(self.judge(seen, &subject, super::super::judge::Ask::Now).await, Some(Verdict::Proven(_)))
+    }
+
+    /// Whether nothing is begun now, whatever it is for.
+    fn backs_off(&mut self, seen: &Seen) -> bool {
+        let now = self.now();
+        let is_early = self.member.as_ref().and_then(|member| member.backs_off_until).is_some_and(|until| now < until);
+        is_early || self.brake_of(seen).is_some()
+    }
+
+    /// Why no commit may follow now, if one would.
+    pub(super) fn brake_of(&mut self, seen: &Seen) -> Option<Rest> {
+        let change = match seen.plan.commit() {
+            Some(_) => crate::phase::Change::New,
+            None => crate::phase::Change::Files,
+        };
+        let is_drift = InPlace::of(seen).is_overwritten;
+        self.must_brake(change, is_drift)
+    }
+
+    /// What permission is left where nothing may be begun.
+    pub(super) fn nothing_now(rest: Rest) -> Part {
+        let after = rest.after;
+        Part::Done(Permission::Denied(rest), Some(after))
+    }
+}
+
+/// Whether a turn was used, and what it led to is the original.
+fn led_to_original(entry: &Entry, seen: &Seen) -> bool {
+    match entry.change {
+        ChangeKind::Restore => true,
+        ChangeKind::Back => entry.digest.is_none(),
+        ChangeKind::New | ChangeKind::Repair => seen.journal.generation >= entry.generation,
+    }
+}
+
+/// A failure that the others do not know of.
+fn unreported<'s>(seen: &'s Seen, record: &Record) -> Option<(&'s String, &'s Bad)> {
+    let is_news = |bad: &Bad| {
+        bad.digest.is_some_and(|digest| !record.has_failed(digest) && record.sealed != Some(digest))
+            && !bad.is_reported
+            && bad.retries >= record.retries
+    };
+    seen.journal.bad.iter().find(|(_, bad)| is_news(bad))
+}

@@ -1,0 +1,394 @@
+//! This node's part in the rollout over all nodes: reads the Lease and what the other nodes show, decides by `crate::rollout`,
+//! and commits when it is this node's turn.
+
+mod commit;
+mod me;
+mod words;
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
+
+use super::peers::{self, Peers};
+use super::turn::Rest;
+use super::{Agent, ClientHandle, Seen};
+use crate::apply::Deadline;
+use crate::cluster::{Followed, Known, LEASE_NAME, LeaseError, LeaseNow, RolloutLease};
+use crate::phase::{NodeState, Phase};
+use crate::reconcile::{self, Session};
+use crate::report::RolloutReport;
+use crate::revision::Digest;
+use crate::rollout::{self, Memory, NextStep, REQUESTS, Record, View, WaitLimits, Why};
+
+/// A commit must follow the answer to the write of its turn within this time.
+const GO_WITHIN: Duration = Duration::from_secs(2);
+/// A turn is renewed this often.
+const RENEW: Duration = Duration::from_secs(30);
+/// After so long without a renewal the holder of a turn is dead: it would have renewed three times, its liveness probe would have
+/// failed, and the kubelet would have killed it.
+const TAKEOVER: Duration = Duration::from_secs(200);
+/// A lost turn of which nothing can be said is cleared after this time.
+const CLEAR: Duration = Duration::from_mins(1);
+/// How often a node that waits looks again, even when the Lease does not change; and how often once that has lasted.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+const LOOK_SELDOM: Duration = Duration::from_secs(30);
+/// So often it looks again soon.
+const SOON: u32 = 24;
+/// First and longest pause after a change that could not be made.
+const FIRST_BACK_OFF: Duration = Duration::from_mins(1);
+const LAST_BACK_OFF: Duration = Duration::from_mins(10);
+/// Writes of the record in one turn of the loop.
+const MAX_WRITES: usize = 8;
+
+/// What this process knows of the rollout.
+#[derive(Debug)]
+pub(super) struct Member {
+    lease: RolloutLease,
+    followed: Followed<Lease>,
+    memory: Memory,
+    /// Until when the commit of the own turn may happen
+    deadline: Option<Deadline>,
+    /// Until when nothing is begun, because the last try came to nothing
+    backs_off_until: Option<Duration>,
+    /// A change that was taken back without blame: what was asked for, and why
+    stopped: Option<(Digest, String)>,
+    /// How often in a row that happened
+    stops: u32,
+    /// When the own turn was written last
+    written: Option<Duration>,
+    /// How often in a row this node had to wait
+    waits: u32,
+    /// The last record that this process wrote
+    last_written: Option<Record>,
+}
+
+/// Whether something may be committed now.
+#[derive(Debug)]
+pub(super) enum Permission {
+    /// Yes: there is nobody to agree with
+    Free,
+    /// Only repairs, because the API does not answer
+    Away(String),
+    /// No; this is why, and when to look again
+    Denied(Rest),
+}
+
+/// What came of taking part.
+pub(super) enum Part {
+    /// Something changed: look again at once
+    Again,
+    /// This agent has nothing to do here
+    Refused(Rest),
+    /// Whether the loop may commit, and when to take part again at the latest
+    Done(Permission, Option<Duration>),
+}
+
+impl Part {
+    fn denied(node_state: NodeState, after: Duration) -> Self {
+        Self::Done(Permission::Denied(Rest { node_state, after }), Some(after))
+    }
+}
+
+impl Member {
+    /// Begins to follow the Lease.
+    pub fn new(client: &Client) -> Self {
+        let lease = RolloutLease::new(client.clone());
+        let followed = Followed::begin(lease.api(), LEASE_NAME);
+        let (memory, deadline, backs_off_until, stopped) = (Memory::default(), None, None, None);
+        Self {
+            lease,
+            followed,
+            memory,
+            deadline,
+            backs_off_until,
+            stopped,
+            stops: 0,
+            written: None,
+            waits: 0,
+            last_written: None,
+        }
+    }
+
+    /// A change could not be made here, and nobody is to blame: tried again, less and less often.
+    pub fn stop(&mut self, digest: Option<Digest>, words: &str, now: Duration) {
+        self.stops = if self.stopped.as_ref().map(|(known, _)| *known) == digest { self.stops + 1 } else { 0 };
+        self.stopped = digest.map(|digest| (digest, words.to_owned()));
+        let pause = (FIRST_BACK_OFF * 2_u32.pow(self.stops.min(4))).min(LAST_BACK_OFF);
+        self.backs_off_until = Some(now + pause);
+    }
+
+    /// Waits for news of the rollout. What this process wrote itself is none.
+    pub async fn changed(&mut self) {
+        loop {
+            self.followed.changed().await;
+            let record = self.known_record();
+            if record.is_none() || record != self.last_written {
+                self.waits = 0;
+                return;
+            }
+        }
+    }
+
+    /// The record as the watch showed it last, where nobody asks for anything.
+    fn known_record(&mut self) -> Option<Record> {
+        let Known::Object(lease) = self.followed.latest().0 else { return None };
+        let lease = LeaseNow::new(*lease);
+        let is_asked = REQUESTS.iter().any(|key| lease.annotations().contains_key(*key));
+        lease.record().ok().flatten().filter(|_| !is_asked)
+    }
+}
+
+impl Agent {
+    /// Does what the rollout asks of this node, until it asks for nothing more now.
+    pub(super) async fn take_part(&mut self, seen: &Seen) -> Part {
+        let Some(ClientHandle(client)) = self.outside.client.clone() else {
+            return Part::Done(Permission::Free, None);
+        };
+        if self.member.is_none() {
+            self.member = Some(Member::new(&client));
+        }
+        if let Some(rest) = self.is_of_another_release(seen) {
+            return Part::Refused(rest);
+        }
+        if self.is_at_rest(seen) {
+            let node_state = NodeState::new(Phase::Waiting, "NotNow", "the rollout asks for nothing on this node now");
+            return Part::Done(Permission::Denied(Rest { node_state, after: LOOK_AGAIN }), None);
+        }
+        if seen.plan.commit().is_some() && self.reporting.report.borrow().node_state.is_ready() {
+            // the API may take its time to answer, and what runs is not what is wanted any more
+            let message = "the other nodes are asked whether this one may change now";
+            self.say(Some(seen), NodeState::new(Phase::Waiting, "AsksForItsTurn", message));
+        }
+        if self.is_on_trial(seen)
+            && let Some(part) = self.keep_turn(seen).await
+        {
+            return part;
+        }
+        let mut session: Option<Session> = None;
+        for _ in 0..MAX_WRITES {
+            let (lease, record, peers) = match Box::pin(self.read_rollout(&client)).await {
+                Ok(read) => read,
+                Err(part) => return *part,
+            };
+            if let Some(part) = self.take_step(seen, &lease, &record, &peers, &mut session).await {
+                return part;
+            }
+        }
+        Part::Again
+    }
+
+    /// One step of the rollout; none where it has written and must read again.
+    async fn take_step(
+        &mut self,
+        seen: &Seen,
+        lease: &LeaseNow,
+        record: &Record,
+        peers: &Peers,
+        session: &mut Option<Session>,
+    ) -> Option<Part> {
+        if let Some(part) = self.note_record(seen, record, session.as_ref()) {
+            return Some(part);
+        }
+        let me = self.me(seen, record, peers).await;
+        let now = self.now();
+        let member = self.member.as_mut()?;
+        let waited = member.memory.note(now, record, &peers.others);
+        if let Some(asked) = rollout::asked(record, lease.annotations(), &me.daemon_set) {
+            return self.replace(lease, &asked, None).await;
+        }
+        let limits = self.wait_limits();
+        let view = View { record, me: &me, others: &peers.others, waited, limits, on_failure: self.options.on_failure };
+        match rollout::step(&view, (self.options.clock)()) {
+            NextStep::Write(written, why) => {
+                if let Some(part) = self.prepare(seen, why, &written, session).await {
+                    return Some(part);
+                }
+                self.tell_of(why, record, &written);
+                self.replace(lease, &written, Some(why)).await
+            }
+            NextStep::Go(needed) => Some(self.commit_in_turn(seen, needed, session.as_ref()).await),
+            NextStep::Wait(waiting) => {
+                let brake = self.brake_of(seen).filter(|_| waiting == rollout::Waiting::BackOff);
+                let after = self.wait_longer();
+                Some(match brake {
+                    Some(rest) => Part::Done(Permission::Denied(rest), Some(after)),
+                    None => Part::denied(words::of_waiting(&waiting, peers, &self.options.node), after),
+                })
+            }
+            NextStep::Judge => {
+                let is_uninstall = record.uninstall.is_some();
+                Some(self.judge_first(seen, is_uninstall))
+            }
+            NextStep::Forget => {
+                tracing::warn!("somebody else replaced the target before the last commit was proven: it is forgotten");
+                Some(self.amend(session.as_ref(), &|journal| journal.forgotten()))
+            }
+            NextStep::Rest => Some(self.rest(&view, seen)),
+        }
+    }
+
+    /// What is committed must be seen to run before anything else.
+    fn judge_first(&mut self, seen: &Seen, is_uninstall: bool) -> Part {
+        let after = self.wait_longer();
+        if let Some(rest) = self.brake_of(seen) {
+            return Part::Done(Permission::Denied(rest), Some(after));
+        }
+        let message = "the agent waits until the scheduler is seen to run before it changes anything else";
+        Part::denied(
+            if is_uninstall {
+                NodeState::new(Phase::Restoring, "Uninstalling", message)
+            } else {
+                NodeState::new(Phase::Verifying, "NotYetProven", message)
+            },
+            after,
+        )
+    }
+
+    /// Keeps the own turn during a trial, without asking for more than that needs. None where the turn is not known to be
+    /// this process's.
+    async fn keep_turn(&mut self, seen: &Seen) -> Option<Part> {
+        let (now, node, nonce) = (self.now(), self.options.node.clone(), self.command.clone());
+        let is_own =
+            |record: &Record| record.entry.as_ref().is_some_and(|entry| entry.node == node && entry.nonce == nonce);
+        let member = self.member.as_mut()?;
+        let record = member.known_record().filter(is_own)?;
+        let written = member.written?;
+        if record.uninstall.is_some() || record.retries > seen.journal.retries {
+            return None;
+        }
+        let age = now.saturating_sub(written);
+        // a little early, so that it needs no turn of the loop of its own
+        if age + LOOK_AGAIN * 2 >= RENEW {
+            let lease = member.lease.read().await.ok()??;
+            let mut record = lease.record().ok()??;
+            if !is_own(&record) {
+                return None;
+            }
+            if let Some(entry) = &mut record.entry {
+                entry.renewed += 1;
+            }
+            if let Some(part) = self.replace(&lease, &record, Some(Why::Renew)).await {
+                return Some(part);
+            }
+        }
+        let Part::Done(permission, _) = self.judge_first(seen, false) else { return None };
+        Some(Part::Done(permission, Some(RENEW)))
+    }
+
+    /// How long to wait until the next look at the rollout.
+    fn wait_longer(&mut self) -> Duration {
+        let Some(member) = &mut self.member else { return LOOK_SELDOM };
+        member.waits += 1;
+        if member.waits <= SOON { LOOK_AGAIN } else { LOOK_SELDOM }
+    }
+
+    /// Nothing is to be done for the rollout.
+    fn rest(&mut self, view: &View<'_>, seen: &Seen) -> Part {
+        let record = view.record;
+        let node_state = words::of_rest(record, view.me, seen);
+        let is_uninstalled = record.uninstall.is_some();
+        self.reporting
+            .report
+            .send_if_modified(|report| std::mem::replace(&mut report.is_uninstalled, is_uninstalled) != is_uninstalled);
+        // the last node's annotations may come after its turn was over
+        let awaits_seal = view.me.wanted.is_some() && record.sealed != view.me.wanted && !is_uninstalled;
+        let after = awaits_seal.then_some(LOOK_AGAIN * 2);
+        let rest = Rest { node_state, after: after.unwrap_or(self.options.resync) };
+        Part::Done(Permission::Denied(rest), after)
+    }
+
+    /// Reads the Lease and what the other nodes show; or says what follows where that is not possible.
+    async fn read_rollout(&mut self, client: &Client) -> Result<(LeaseNow, Record, Peers), Box<Part>> {
+        let away = |why: String| Box::new(Part::Done(Permission::Away(why), Some(LOOK_AGAIN)));
+        let Some(member) = &mut self.member else { return Err(away("there is no API".to_owned())) };
+        let lease = match member.lease.read().await {
+            Ok(Some(lease)) => lease,
+            Ok(None) => return Err(Box::new(Part::denied(words::lease_missing(), LOOK_AGAIN * 2))),
+            Err(LeaseError::Forbidden(why)) => {
+                return Err(Box::new(Part::denied(words::lease_forbidden(&why), LOOK_AGAIN * 6)));
+            }
+            Err(LeaseError::Away(why)) => return Err(away(why)),
+            Err(LeaseError::Overtaken) => return Err(Box::new(Part::Again)),
+        };
+        let record = match lease.record() {
+            Ok(record) => record,
+            Err(error) => return Err(Box::new(Part::denied(words::unreadable(&error), LOOK_AGAIN * 6))),
+        };
+        let holder = record.as_ref().and_then(|record| record.entry.as_ref()).map(|entry| entry.node.clone());
+        let (node, release) = (&self.options.node, &self.options.release);
+        let peers = Box::pin(peers::read(client, node, release, holder.as_deref())).await.map_err(away)?;
+        // a record that is gone while nodes carry something of ours was lost; alone there is nobody who could know more
+        let is_rebuilt = peers.has_traces && !peers.others.is_empty();
+        let record = record.unwrap_or_else(|| Record { is_rebuilt, ..Record::default() });
+        self.report_rollout(&record, &peers);
+        Ok((lease, record, peers))
+    }
+
+    fn report_rollout(&self, record: &Record, peers: &Peers) {
+        let rollout = RolloutReport {
+            sealed: record.sealed,
+            turn: record.entry.as_ref().map(|entry| entry.node.clone()),
+            failed: record.failed.len(),
+            is_paused: record.paused,
+            peers: peers.counts,
+        };
+        self.reporting.report.send_if_modified(|report| {
+            let is_news = report.rollout.as_ref() != Some(&rollout);
+            report.rollout = Some(rollout);
+            is_news
+        });
+    }
+
+    /// Replaces the record. None where that was done, or somebody else was faster: read again.
+    async fn replace(&mut self, lease: &LeaseNow, record: &Record, why: Option<Why>) -> Option<Part> {
+        let sent = self.now();
+        let deadline = Deadline::within(GO_WITHIN);
+        let member = self.member.as_mut()?;
+        match member.lease.replace(lease, record).await {
+            Ok(()) => {
+                member.last_written = Some(record.clone());
+                let is_own = record.entry.as_ref().is_some_and(|entry| entry.node == self.options.node);
+                if is_own {
+                    member.memory.wrote_turn(sent);
+                    (member.deadline, member.written) = (Some(deadline), Some(sent));
+                } else {
+                    member.memory.gave_turn();
+                }
+                if !matches!(why, Some(Why::Renew)) {
+                    member.waits = 0;
+                }
+                if let Some(why) = why {
+                    tracing::debug!("the rollout was written: {why:?}");
+                }
+                None
+            }
+            // whether it was written the next reading tells
+            Err(LeaseError::Overtaken) => None,
+            Err(LeaseError::Away(why)) => Some(Part::Done(Permission::Away(why), Some(LOOK_AGAIN))),
+            Err(LeaseError::Forbidden(why)) => Some(Part::denied(words::lease_forbidden(&why), LOOK_AGAIN * 6)),
+        }
+    }
+
+    fn wait_limits(&self) -> WaitLimits {
+        let (settle, patience) = (self.options.limits.settle, self.options.limits.timeout);
+        WaitLimits { go: GO_WITHIN, renew: RENEW, takeover: TAKEOVER, settle, clear: CLEAR, patience }
+    }
+
+    /// Changes what is remembered on this host.
+    fn amend(
+        &self,
+        session: Option<&Session>,
+        change: &dyn Fn(crate::journal::Journal) -> crate::journal::Journal,
+    ) -> Part {
+        let request = self.request(crate::plan::Direction::Judge, crate::journal::Initiator::Agent);
+        let amended = match session {
+            Some(session) => reconcile::amend_in(session, &request, &self.env(), change),
+            None => reconcile::amend(&request, &self.env(), change),
+        };
+        match amended {
+            Ok(_) => Part::Again,
+            Err(finding) => Part::Done(Permission::Denied(Rest::blocked(&finding, super::RETRY)), Some(super::RETRY)),
+        }
+    }
+}

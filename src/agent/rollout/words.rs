@@ -1,0 +1,119 @@
+//! What a node says while the rollout does not let it begin.
+
+use super::super::Seen;
+use super::super::peers::Peers;
+use crate::cluster::{CONTROL_PLANE_LABELS, LEASE_NAME, LEASE_NAMESPACE};
+use crate::phase::{NodeState, Phase};
+use crate::report::short;
+use crate::rollout::{ChangeKind, Me, Record, RecordError, Waiting};
+
+fn waiting(reason: &str, message: impl Into<String>) -> NodeState {
+    NodeState::new(Phase::Waiting, reason, message)
+}
+
+/// Why a node does not begin what it needs.
+pub(super) fn of_waiting(why: &Waiting, peers: &Peers, node: &str) -> NodeState {
+    match why {
+        Waiting::Turn { node, change } => {
+            let what = match change {
+                ChangeKind::New => "gets the new configuration",
+                ChangeKind::Back => "goes back to the configuration before",
+                ChangeKind::Repair => "puts our edit back",
+                ChangeKind::Restore => "removes our edit",
+            };
+            waiting("AnotherNode", format!("waiting for node {node}, which {what}; one scheduler changes at a time"))
+        }
+        Waiting::Paused => waiting("Paused", "the rollout is paused; schedpatch rollout resume lets it go on"),
+        Waiting::Stopped { node, words } => waiting(
+            "Stopped",
+            format!(
+                "the rollout stopped on node {node}, which tries again: {words}; schedpatch rollout forget {node} goes on \
+                 without it"
+            ),
+        ),
+        Waiting::BackOff => waiting("BackOff", "the last try came to nothing; the agent tries again in a moment"),
+        Waiting::NotListed => {
+            let names = if peers.names.is_empty() { "none".to_owned() } else { peers.names.join(", ") };
+            let message = format!(
+                "the API lists no control-plane node {node:?} (it lists: {names}), so the others would not know of its turn; \
+                 see --node-name and the label {} of this node",
+                CONTROL_PLANE_LABELS[0],
+            );
+            NodeState::new(Phase::Blocked, "NotListed", message)
+        }
+        Waiting::Outdated => {
+            waiting("Outdated", "the DaemonSet has a newer template; the agent that comes next begins")
+        }
+        Waiting::Yields { node } => {
+            waiting("Leader", format!("this node's scheduler leads, so node {node} goes first: scheduling pauses once"))
+        }
+        Waiting::LastHealthy => {
+            waiting("LastHealthy", "no other scheduler is ready now, and one may be soon: scheduling would stop")
+        }
+        Waiting::Rebuilding { node } => {
+            let who = node.as_ref().map_or_else(
+                || "others may know more of it".to_owned(),
+                |node| format!("node {node} may be in the middle of a change"),
+            );
+            waiting("Rebuilding", format!("the record in the Lease {LEASE_NAMESPACE}/{LEASE_NAME} was lost, and {who}"))
+        }
+    }
+}
+
+/// What a node says that needs nothing, or must not have what is wanted.
+pub(super) fn of_rest(record: &Record, me: &Me, seen: &Seen) -> NodeState {
+    if record.uninstall.is_some() {
+        let message =
+            "everything of schedpatch was removed from this node on request; helm uninstall takes the agent away";
+        return NodeState::new(Phase::Restored, "Uninstalled", message);
+    }
+    let failed = record.failed.iter().find(|failed| Some(failed.digest) == me.wanted);
+    if let Some(failed) = failed {
+        let message = format!(
+            "configuration {} failed on node {}: {}; this node runs what was proven before. Change the configuration, or try it \
+             again with schedpatch rollout retry",
+            short(&failed.digest),
+            failed.node,
+            failed.words
+        );
+        let node_state = NodeState::new(Phase::RolledBack, "FailedElsewhere", message);
+        return NodeState { was_proven: seen.was_proven(), ..node_state };
+    }
+    waiting("NotNow", "the rollout asks for nothing on this node now")
+}
+
+/// There is no Lease.
+pub(super) fn lease_missing() -> NodeState {
+    let message = format!(
+        "the Lease {LEASE_NAMESPACE}/{LEASE_NAME}, which lets one node change at a time, is not there: the chart brings it, and \
+         schedpatch rollout init makes it"
+    );
+    waiting("LeaseMissing", message)
+}
+
+/// A missing permission.
+pub(super) fn lease_forbidden(why: &str) -> NodeState {
+    let message = format!(
+        "this agent may not read and update the Lease {LEASE_NAMESPACE}/{LEASE_NAME}: {why}; the chart's role gives it that right"
+    );
+    NodeState::new(Phase::Blocked, "LeaseForbidden", message)
+}
+
+/// A record that this agent cannot use.
+pub(super) fn unreadable(error: &RecordError) -> NodeState {
+    let message = format!("the record in the Lease {LEASE_NAMESPACE}/{LEASE_NAME} cannot be used: {error}");
+    match error {
+        RecordError::Newer(_) => waiting("NewerRollout", message),
+        RecordError::Malformed(_) => {
+            let way_out = "remove its annotation schedpatch.io/rollout; the agents write it anew";
+            NodeState::new(Phase::Blocked, "RolloutUnreadable", format!("{message}; {way_out}"))
+        }
+    }
+}
+
+/// A standby that delays its cache is not ready until it leads, so nothing could be proven there.
+pub(super) fn delays_cache() -> NodeState {
+    let message = "the configuration says delayCacheUntilActive: true, with which a standby scheduler is not ready until it leads, \
+                   so nothing can be proven on several control-plane nodes; remove that line";
+    NodeState::new(Phase::Blocked, "DelaysCache", message)
+}

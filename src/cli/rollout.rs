@@ -1,0 +1,247 @@
+//! `schedpatch rollout`: the rollout over all control-plane nodes, as the Lease has it.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use super::output::{fail, print};
+use crate::cluster::{LEASE_NAME, LEASE_NAMESPACE, LeaseError, LeaseNow, RolloutLease};
+use crate::finding::Finding;
+use crate::fleet::{self, NodeSummary};
+use crate::plan::{Colour, visible};
+use crate::report::short;
+use crate::rollout::Record;
+
+const EXAMPLES: &str = "\
+Examples:
+  Which node is at what, and what failed?
+    schedpatch rollout status
+    schedpatch rollout status --watch
+
+  Begin nothing new until I say so; nodes that must go back still do:
+    schedpatch rollout pause
+    schedpatch rollout resume
+
+  Try again what failed:
+    schedpatch rollout retry
+
+  Go on without a node that will not come back:
+    schedpatch rollout forget cp3
+
+The same without this program, by annotations of the Lease that the next agent carries out:
+    kubectl -n kube-system annotate lease schedpatch-rollout schedpatch.io/pause=true
+    kubectl -n kube-system annotate lease schedpatch-rollout schedpatch.io/retry=now
+    kubectl -n kube-system annotate lease schedpatch-rollout schedpatch.io/forget=cp3";
+
+/// How often the live view looks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A write that somebody else overtook is tried again.
+const MAX_WRITES: usize = 10;
+
+/// Show or steer the rollout over all control-plane nodes
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    action: Action,
+
+    #[command(flatten)]
+    api: ApiArgs,
+}
+
+/// Which cluster.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ApiArgs {
+    /// How to reach the API; by default KUBECONFIG or ~/.kube/config, else the pod's service account
+    #[arg(long, value_name = "FILE", global = true)]
+    kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig
+    #[arg(long, value_name = "NAME", global = true)]
+    context: Option<String>,
+}
+
+impl ApiArgs {
+    pub async fn connect(&self) -> Result<kube::Client, Finding> {
+        fleet::connect(self.kubeconfig.as_deref(), self.context.as_deref()).await
+    }
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Say whose turn it is, what every node runs, and what failed
+    Status {
+        /// Go on, and show every change
+        #[arg(short, long)]
+        watch: bool,
+    },
+    /// Begin nothing new
+    Pause,
+    /// Begin again
+    Resume,
+    /// Try again what failed, on every node
+    Retry,
+    /// Do not wait for a node any more, until its agent writes again
+    Forget {
+        /// The node
+        node: String,
+    },
+    /// Make the Lease, where the chart did not
+    Init,
+}
+
+impl Args {
+    pub(super) fn run(self) -> ExitCode {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let done = match runtime {
+            Ok(runtime) => runtime.block_on(self.act()),
+            Err(error) => Err(Finding::error("runtime", error.to_string(), "see ulimit -n")),
+        };
+        match done {
+            Ok(text) => print(&text, ExitCode::SUCCESS),
+            Err(finding) => fail(&[finding], Colour::Off),
+        }
+    }
+
+    async fn act(self) -> Result<String, Finding> {
+        let client = self.api.connect().await?;
+        let lease = RolloutLease::new(client.clone());
+        let said = |text: &str| Ok(format!("{text}\n"));
+        match self.action {
+            Action::Status { watch } => status(&client, &lease, watch).await,
+            Action::Pause => {
+                change(&lease, |record| record.paused = true).await?;
+                said("The rollout is paused: no node begins anything new.")
+            }
+            Action::Resume => {
+                change(&lease, |record| record.paused = false).await?;
+                said("The rollout goes on.")
+            }
+            Action::Retry => {
+                change(&lease, Record::retry).await?;
+                said("What failed is tried again.")
+            }
+            Action::Forget { node } => {
+                change(&lease, |record| record.forget(&node)).await?;
+                said(&format!("The rollout goes on without node {node}, until its agent writes again."))
+            }
+            Action::Init => match lease.create().await {
+                Ok(()) => said(&format!("The Lease {LEASE_NAMESPACE}/{LEASE_NAME} is there.")),
+                Err(LeaseError::Overtaken) => said(&format!("The Lease {LEASE_NAMESPACE}/{LEASE_NAME} was there.")),
+                Err(error) => Err(of_error(&error)),
+            },
+        }
+    }
+}
+
+/// The Lease, or why it cannot be used.
+pub(super) async fn read(lease: &RolloutLease) -> Result<(LeaseNow, Record), Finding> {
+    let now = lease.read().await.map_err(|error| of_error(&error))?.ok_or_else(|| {
+        let message = format!("there is no Lease {LEASE_NAMESPACE}/{LEASE_NAME}");
+        Finding::error("no-lease", message, "install the chart, or make it with schedpatch rollout init")
+    })?;
+    let record = now.record().map_err(|error| {
+        let message = format!("the record in the Lease {LEASE_NAMESPACE}/{LEASE_NAME} cannot be used: {error}");
+        Finding::error("rollout-record", message, "use the newest schedpatch")
+    })?;
+    Ok((now, record.unwrap_or_default()))
+}
+
+/// Changes the record, however often somebody else is faster.
+pub(super) async fn change(lease: &RolloutLease, change: impl Fn(&mut Record)) -> Result<Record, Finding> {
+    for _ in 0..MAX_WRITES {
+        let (now, mut record) = read(lease).await?;
+        change(&mut record);
+        match lease.replace(&now, &record).await {
+            Ok(()) => return Ok(record),
+            Err(LeaseError::Overtaken) => {}
+            Err(error) => return Err(of_error(&error)),
+        }
+    }
+    Err(of_error(&LeaseError::Overtaken))
+}
+
+pub(super) fn of_error(error: &LeaseError) -> Finding {
+    let name = format!("{LEASE_NAMESPACE}/{LEASE_NAME}");
+    match error {
+        LeaseError::Away(why) => Finding::error(
+            "api-away",
+            format!("the API server does not answer: {why}"),
+            "see --kubeconfig and --context",
+        ),
+        LeaseError::Forbidden(why) => {
+            let message = format!("you may not read and update the Lease {name}: {why}");
+            Finding::error("lease-forbidden", message, "ask for get and update on leases.coordination.k8s.io there")
+        }
+        LeaseError::Overtaken => {
+            let message = format!("others keep writing the Lease {name}");
+            Finding::error("lease-busy", message, "try again in a moment")
+        }
+    }
+}
+
+async fn status(client: &kube::Client, lease: &RolloutLease, watch: bool) -> Result<String, Finding> {
+    let mut last = String::new();
+    loop {
+        let (_, record) = read(lease).await?;
+        let nodes = fleet::nodes_now(client).await.map_err(fleet::Unanswered::finding)?;
+        let text = show(&record, &nodes);
+        if !watch {
+            return Ok(text);
+        }
+        if text != last {
+            let _ = print(&format!("{text}\n"), ExitCode::SUCCESS);
+            last = text;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// The rollout for people.
+fn show(record: &Record, nodes: &[NodeSummary]) -> String {
+    let mut out = String::new();
+    let digest = |digest: Option<crate::revision::Digest>| digest.as_ref().map_or_else(|| "-".to_owned(), short);
+    let _ = writeln!(out, "{:<24}  {:<11}  {:<12}  {:<12}  {:<20}", "NODE", "PHASE", "WANTED", "PROVEN", "SINCE");
+    for node in nodes {
+        let NodeSummary { name, phase, wanted, proven, since, .. } = node;
+        let short = |text: &str| text.chars().take(12).collect::<String>();
+        let line = format!("{name:<24}  {phase:<11}  {:<12}  {:<12}  {since:<20}", short(wanted), short(proven));
+        let _ = writeln!(out, "{}", visible(line.trim_end()));
+    }
+    let _ = writeln!(out);
+    let _ = writeln!(out, "sealed      {} (the last that every node proved)", digest(record.sealed));
+    let turn = record.entry.as_ref().map_or_else(
+        || "nobody's".to_owned(),
+        |entry| format!("{}: {:?} {}", entry.node, entry.change, digest(entry.digest)),
+    );
+    let _ = writeln!(out, "turn        {turn}");
+    if record.paused {
+        let _ = writeln!(out, "paused      schedpatch rollout resume lets it go on");
+    }
+    if record.uninstall.is_some() {
+        let restored: Vec<&str> = record.restored.keys().map(String::as_str).collect();
+        let _ = writeln!(out, "uninstall   asked for; removed from: {}", restored.join(", "));
+    }
+    for failed in &record.failed {
+        let _ = writeln!(
+            out,
+            "failed      {} on {} at {}: {}",
+            short(&failed.digest),
+            failed.node,
+            failed.since,
+            visible(&failed.words)
+        );
+    }
+    if let Some(stopped) = &record.stopped {
+        let _ =
+            writeln!(out, "stopped     {} on {}: {}", short(&stopped.digest), stopped.node, visible(&stopped.words));
+    }
+    for node in &record.forgotten {
+        let _ = writeln!(out, "forgotten   {node}");
+    }
+    for node in nodes.iter().filter(|node| !node.message.is_empty() && node.phase != "Ready") {
+        let _ = writeln!(out, "{:<11} {}", visible(&node.name), visible(&node.message));
+    }
+    out
+}

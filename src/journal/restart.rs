@@ -1,0 +1,61 @@
+//! The restart that a commit needs, where nobody notices a new target by itself.
+
+use serde::{Deserialize, Serialize};
+
+use super::Journal;
+use crate::revision::Digest;
+
+/// A restart that a commit needs, once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Restart {
+    /// The text that it makes effective
+    pub text: Digest,
+    /// How far it is
+    pub state: RestartState,
+    /// What ran before it (nothing: empty): once something else runs, it has happened
+    pub before: String,
+}
+
+/// How far a restart is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RestartState {
+    /// It must be asked for
+    Due,
+    /// It was asked for
+    Issued,
+    /// It has happened
+    Done,
+}
+
+impl Journal {
+    /// The journal once something runs: a restart has happened when it is something else than before.
+    #[must_use]
+    pub fn restarted(mut self, running: &str) -> Self {
+        if let Some(restart) = self.restart.as_mut().filter(|restart| !running.is_empty() && restart.before != running)
+        {
+            restart.state = RestartState::Done;
+        }
+        self
+    }
+
+    /// The journal once the restart was asked for.
+    #[must_use]
+    pub fn issued(mut self) -> Self {
+        if let Some(restart) = self.restart.as_mut().filter(|restart| restart.state == RestartState::Due) {
+            restart.state = RestartState::Issued;
+        }
+        self
+    }
+
+    /// Whether somebody must still ask for a restart, whatever others have made of the text since.
+    pub fn is_restart_due(&self) -> bool {
+        self.restart.as_ref().is_some_and(|restart| restart.state == RestartState::Due)
+    }
+
+    /// Whether a restart has not happened yet, as far as is known.
+    pub fn awaits_restart(&self) -> bool {
+        self.restart.as_ref().is_some_and(|restart| restart.state != RestartState::Done)
+    }
+}
