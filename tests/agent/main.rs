@@ -13,6 +13,7 @@ mod dir_watcher;
 mod fingerprint;
 mod kubelet;
 mod life;
+mod log;
 mod node;
 mod rename_hook;
 mod second_kind;
