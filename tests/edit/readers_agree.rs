@@ -42,7 +42,10 @@ const LINES: [&str; 62] = [
 /// What was found; `Err` if the readers do not agree.
 fn judge(text: &str) -> Result<&'static str, String> {
     let (size, at_most) = (yaml_edit::size_of(text), yaml_edit::size_at_most(text));
-    if at_most.is_some_and(|most| most.values < size.values || most.keys < size.keys) {
+    let is_more = |most: yaml_edit::Size| {
+        most.values < size.values || most.keys < size.keys || most.collections < size.collections
+    };
+    if at_most.is_some_and(is_more) {
         return Err(format!("{size:?} at a glance is at most {at_most:?}\n{text}"));
     }
     let Ok(survey) = yaml_edit::survey(text, |_| false) else { return Ok("refused") };
