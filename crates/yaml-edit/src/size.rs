@@ -78,7 +78,8 @@ pub fn size_at_most(text: &str) -> Option<Size> {
     let bytes = text.as_bytes();
     let is_blank = |at: usize| bytes.get(at).is_none_or(u8::is_ascii_whitespace);
     let is_letter = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_alphanumeric);
-    let is_open = |at: usize| bytes[at + 1..].iter().find(|byte| !matches!(byte, b' ' | b'\t')).is_none_or(is_no_word);
+    let is_open =
+        |at: usize| bytes[at + 1..].iter().copied().find(|byte| !matches!(byte, b' ' | b'\t')).is_none_or(is_no_word);
     let (mut marks, mut anchor, mut alias) = (0, false, false);
     // a dash begins a list and perhaps a mapping; a key begins something if nothing stands behind it, and in brackets anything may
     let (mut dashes, mut open_keys, mut brackets) = (0, 0, false);
@@ -112,7 +113,7 @@ pub fn size_at_most(text: &str) -> Option<Size> {
 }
 
 /// Whether a byte behind a key begins no word: the value is on the lines below, or has an anchor or a tag before it.
-fn is_no_word(byte: &u8) -> bool {
+fn is_no_word(byte: u8) -> bool {
     matches!(byte, b'\n' | b'\r' | b'#' | b'&' | b'!' | b'-' | b'?' | b':')
 }
 
