@@ -12,8 +12,10 @@ use crate::finding::Finding;
 const VALUES: usize = 20_000;
 /// …and one more for every so many bytes. A configuration takes about as many for each of its values.
 const BYTES_PER_VALUE: usize = 10;
-/// …but never more than these, which the agent builds within the memory that the chart gives it.
+/// …but never more than these, which the agent builds within the memory that the chart gives it. A list or a mapping counts
+/// for several: a mapping of one key takes five times the room of two words.
 const MOST_VALUES: usize = 400_000;
+const OF_A_COLLECTION: usize = 3;
 /// One mapping may have so many keys.
 const KEYS: usize = 10_000;
 
@@ -23,8 +25,13 @@ pub(crate) fn check(files: &[(&str, &[u8])]) -> Result<(), Finding> {
     let bytes: usize = texts().map(|(_, text)| text.len()).sum();
     let most = (VALUES + bytes / BYTES_PER_VALUE).min(MOST_VALUES);
     let sum = |sizes: &[Size]| sizes.iter().fold(0, |sum: usize, size| sum.saturating_add(size.values));
+    let room = |sizes: &[Size]| {
+        let collections = sizes.iter().fold(0, |sum: usize, size| sum.saturating_add(size.collections));
+        sum(sizes).saturating_add(collections.saturating_mul(OF_A_COLLECTION))
+    };
+    let is_within = |sizes: &[Size]| sum(sizes) <= most && room(sizes) <= MOST_VALUES;
     let at_a_glance: Option<Vec<Size>> = texts().map(|(_, text)| size_at_most(text)).collect();
-    if at_a_glance.is_some_and(|sizes| sum(&sizes) <= most && sizes.iter().all(|size| size.keys <= KEYS)) {
+    if at_a_glance.is_some_and(|sizes| is_within(&sizes) && sizes.iter().all(|size| size.keys <= KEYS)) {
         return Ok(());
     }
     let sizes: Vec<Size> = texts().map(|(_, text)| size_of(text)).collect();
@@ -34,6 +41,13 @@ pub(crate) fn check(files: &[(&str, &[u8])]) -> Result<(), Finding> {
     }
     let all = sum(&sizes);
     match sizes.iter().zip(texts()).max_by_key(|(size, _)| size.values) {
+        Some((size, (file, _))) if all <= most && !is_within(&sizes) => {
+            let message = format!(
+                "this file holds {} values, {} of them lists and mappings; the sources together may hold {MOST_VALUES}, and each list or mapping counts for {OF_A_COLLECTION} more",
+                size.values, size.collections
+            );
+            Err(too_much(message).in_file(file))
+        }
         Some((size, (file, _))) if all > most => {
             let message = format!(
                 "this file holds {} values, the sources together hold {all} in {bytes} bytes, and may hold {most}: {VALUES} and one for every {BYTES_PER_VALUE} bytes, at most {MOST_VALUES}",

@@ -118,6 +118,15 @@ mod tests {
     }
 
     #[test]
+    fn each_step_of_a_change_is_a_line_of_its_own() {
+        let mut fleet = fleet("a", "NotYetProven", false);
+        assert!(!lines(&fleet).contains_key("cp1 scheduler"), "nothing is changed");
+        fleet.nodes[0].said.phase = Some("Verifying".to_owned());
+        let (key, line) = lines(&fleet)["cp1 scheduler"].clone();
+        assert_eq!((line.as_str(), &key), ("the old pod is gone; the new one is not there yet", &line));
+    }
+
+    #[test]
     fn only_what_lasts_ends_the_wait() {
         let seconds = Duration::from_secs;
         let mut finals = Finals::default();

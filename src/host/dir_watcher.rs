@@ -63,18 +63,26 @@ enum Eye {
     #[default]
     None,
     System(RecommendedWatcher),
-    /// A [`Ringer`], which knows what is watched
-    Ringer(Arc<Mutex<BTreeSet<PathBuf>>>),
+    /// A [`Ringer`], which says what is watched
+    Ringer(Ringer),
 }
 
 /// Tells of changes in the place of the system, and like the system only of those in watched directories.
 #[derive(Clone, Debug)]
 pub struct Ringer {
     changed: Arc<Changed>,
-    watched: Arc<Mutex<BTreeSet<PathBuf>>>,
+    watched: Dirs,
+    refused: Dirs,
 }
 
+type Dirs = Arc<Mutex<BTreeSet<PathBuf>>>;
+
 impl Ringer {
+    /// From the next look on, this directory cannot be watched.
+    pub fn refuse(&self, dir: &Path) {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).insert(dir.to_owned());
+    }
+
     /// Something happened to this path; says whether anybody watches it.
     pub fn ring(&self, path: &Path) -> bool {
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,9 +109,9 @@ pub struct DirWatcher {
 impl DirWatcher {
     /// DirWatcher that a [`Ringer`] rings.
     pub fn rung() -> (Self, Ringer) {
-        let (changed, watched) = <(Arc<Changed>, Arc<Mutex<BTreeSet<PathBuf>>>)>::default();
-        let ringer = Ringer { changed: Arc::clone(&changed), watched: Arc::clone(&watched) };
-        (Self { changed, watcher: Eye::Ringer(watched), ..Self::default() }, ringer)
+        let (changed, watched, refused) = <(Arc<Changed>, Dirs, Dirs)>::default();
+        let ringer = Ringer { changed: Arc::clone(&changed), watched, refused };
+        (Self { changed, watcher: Eye::Ringer(ringer.clone()), ..Self::default() }, ringer)
     }
 
     /// Watches these directories and no others; says whether the watch is new, and why one cannot be watched. One that was
@@ -112,10 +120,14 @@ impl DirWatcher {
         if *dirs == self.watched && !matches!(self.watcher, Eye::None) {
             return (false, None);
         }
-        if let Eye::Ringer(watched) = &self.watcher {
-            self.watched.clone_from(dirs);
-            watched.lock().unwrap_or_else(PoisonError::into_inner).clone_from(dirs);
-            return (true, None);
+        if let Eye::Ringer(ringer) = &self.watcher {
+            let refused = ringer.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            let done: BTreeSet<_> = dirs.difference(&refused).cloned().collect();
+            let trouble = dirs.intersection(&refused).next().map(|dir| format!("{}: refused", dir.display()));
+            let is_new = done != self.watched;
+            ringer.watched.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&done);
+            self.watched = done;
+            return (is_new, trouble);
         }
         if let (Eye::System(watcher), true) = (&mut self.watcher, dirs.iter().eq(self.watched.union(&self.failed))) {
             // only what could not be watched before is tried again

@@ -9,7 +9,7 @@ mod story;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ const LIMITS: Limits = Limits { settle: Duration::from_secs(2), timeout: Duratio
 const RESYNC: Duration = Duration::from_mins(10);
 /// How long the agent waits for a command in another terminal that writes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+/// How many names are tried for the tree.
+const MAX_NAMES: u32 = 100;
 
 /// The sandbox. Dropping it removes its tree.
 #[derive(Debug)]
@@ -51,20 +53,20 @@ impl Sandbox {
 
     /// Makes the host tree.
     pub fn make() -> Result<Self, Finding> {
-        let dir = std::env::temp_dir().join(format!("schedpatch-sandbox-{}", std::process::id()));
-        let sandbox = Self { dir, api: Api::new() };
-        sandbox.fill().map_err(|error| {
+        let temp = std::env::temp_dir();
+        let failed = |error: io::Error| {
             let message = format!("cannot make the sandbox: {error}");
             let finding = Finding::error("sandbox", message, "set TMPDIR to a directory that you may write");
-            finding.in_file(sandbox.dir.display().to_string())
-        })?;
+            finding.in_file(temp.display().to_string())
+        };
+        let sandbox = Self { dir: make_own_dir(&temp).map_err(failed)?, api: Api::new() };
+        sandbox.fill().map_err(failed)?;
         Ok(sandbox)
     }
 
     #[expect(clippy::disallowed_methods, reason = "the sandbox writes to its own temporary tree, not to a host")]
     fn fill(&self) -> io::Result<()> {
-        use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
-        fs::DirBuilder::new().mode(0o755).create(&self.dir)?;
+        use std::os::unix::fs::PermissionsExt as _;
         for dir in ["host/etc/kubernetes/manifests", "host/var/lib", "source"] {
             fs::create_dir_all(self.dir.join(dir))?;
         }
@@ -131,9 +133,42 @@ impl Sandbox {
     }
 }
 
+/// A directory that was not there before: two sandboxes in containers that share a temporary directory may have the same
+/// process id, and each removes its own tree at its end.
+fn make_own_dir(temp: &Path) -> io::Result<PathBuf> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let mut number = 0;
+    loop {
+        let name = match number {
+            0 => format!("schedpatch-sandbox-{}", std::process::id()),
+            _ => format!("schedpatch-sandbox-{}-{number}", std::process::id()),
+        };
+        match fs::DirBuilder::new().mode(0o755).create(temp.join(&name)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < MAX_NAMES => number += 1,
+            made => return made.map(|()| temp.join(name)),
+        }
+    }
+}
+
 impl Drop for Sandbox {
     #[expect(clippy::disallowed_methods, reason = "the sandbox writes to its own temporary tree, not to a host")]
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_of_somebody_else_is_neither_used_nor_removed() {
+        let first = Sandbox::make().expect("made");
+        let second = Sandbox::make().expect("made beside the first");
+        assert_ne!(first.dir, second.dir);
+        let (kept, removed) = (first.manifest(), second.manifest());
+        drop(second);
+        assert!(kept.exists() && !removed.exists());
+        assert!(make_own_dir(Path::new("/proc/self/no-such-directory")).is_err());
     }
 }

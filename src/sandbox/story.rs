@@ -144,7 +144,9 @@ fn say(text: &str) {
     let _ = writeln!(io::stderr(), "\n{text}");
 }
 
-/// How this program was called, so that the commands work as they are printed.
+/// How this program was called, so that the commands work as they are printed, in whatever directory the other terminal is.
 fn program() -> String {
-    std::env::args().next().unwrap_or_else(|| "schedpatch".to_owned())
+    let called = std::env::args().next().unwrap_or_else(|| "schedpatch".to_owned());
+    let is_path = called.contains('/');
+    std::path::absolute(&called).ok().filter(|_| is_path).map_or(called, |path| path.display().to_string())
 }

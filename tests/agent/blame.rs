@@ -187,6 +187,34 @@ fn the_last_good_revision_comes_back_when_the_manifest_is_written_anew_while_ano
     });
 }
 
+/// What is wanted is banned, and what is in place is yet another revision on trial: that one is judged like any other.
+#[test]
+fn a_banned_revision_that_is_wanted_does_not_keep_an_unproven_one_in_place() {
+    for (extender, is_sound) in [("slow.", false), ("two", true)] {
+        story(|mut node| async move {
+            node.source(&config("crash."));
+            node.start();
+            node.until(Phase::RolledBack, 300).await;
+            node.source(&config(extender));
+            node.until(Phase::Verifying, 30).await;
+            let on_trial = node.revision().expect("ours");
+            node.history.borrow_mut().clear();
+            node.source(&config("crash."));
+            node.pass(4).await;
+            assert_eq!(node.revision().as_ref(), Some(&on_trial), "it has its trial");
+            let history = node.history.borrow().clone();
+            assert!(
+                !history.iter().any(|line| line.contains("RollingBack")),
+                "nothing is rolled back yet: {history:#?}"
+            );
+            node.until(Phase::RolledBack, 900).await;
+            let journal = node.journal();
+            assert_eq!(journal.bad.contains_key(&on_trial), !is_sound, "{journal:#?}");
+            assert_eq!(node.revision().as_ref(), Some(&on_trial).filter(|_| is_sound), "{:?}", node.history);
+        });
+    }
+}
+
 #[test]
 fn told_to_stop_while_a_proven_revision_fails_on_a_new_original_the_node_schedules() {
     story(|mut node| async move {

@@ -20,11 +20,19 @@ fn a_configuration_is_applied_proven_changed_rolled_back_and_restored() {
         assert_ne!(first, second);
 
         node.source(&config("crash."));
-        node.until(Phase::Applying, 5).await;
+        node.until(Phase::Verifying, 5).await;
+        let failed = node.revision().expect("ours");
         let report = node.until(Phase::RolledBack, 120).await;
         assert_eq!(node.revision().as_ref(), Some(&second));
         assert!(report.node_state.message.contains("the extender crash. is refused"), "{}", node.message());
-        assert!(report.node_state.message.contains("apply --retry"), "{}", node.message());
+        let says = [
+            format!("revision {failed} failed"),
+            "Change the configuration, or".to_owned(),
+            "apply --retry".to_owned(),
+        ];
+        for words in says {
+            assert!(report.node_state.message.contains(&words), "{words}: {}", node.message());
+        }
 
         node.as_person(Direction::Restore, false).expect("restored");
         node.until(Phase::Restored, 60).await;

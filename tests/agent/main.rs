@@ -14,6 +14,7 @@ mod fingerprint;
 mod fleet;
 mod kubelet;
 mod life;
+mod log;
 mod node;
 mod rename_hook;
 mod second_kind;

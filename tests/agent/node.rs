@@ -67,6 +67,8 @@ pub struct Node {
     pub settings: Settings,
     pub options: Options,
     pub fs: Arc<dyn HostFs + Send + Sync>,
+    /// A directory of the host that the agent cannot watch
+    pub unwatchable: Option<String>,
     pub report: watch::Receiver<Report>,
     /// Every phase that was reported, with its reason
     pub history: Rc<RefCell<Vec<String>>>,
@@ -120,6 +122,7 @@ impl Node {
             settings,
             options,
             fs: Arc::new(RealFs),
+            unwatchable: None,
             report,
             history: Rc::default(),
             ringer: None,
@@ -143,6 +146,9 @@ impl Node {
     /// Starts an agent.
     pub fn start(&mut self) {
         let (dir_watcher, ringer) = DirWatcher::rung();
+        if let Some(dir) = &self.unwatchable {
+            ringer.refuse(&self.on_host(dir));
+        }
         let (report, told) = watch::channel(Report::pending(Timestamp::default()));
         let (turned, _) = watch::channel(Instant::now());
         let serves = Arc::clone(&self.kubelet.borrow().serves);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use schedpatch::phase::Phase;
 
 use crate::api::Fault;
+use crate::log::Log;
 use crate::node::{MANIFEST, config, story};
 
 #[test]
@@ -96,6 +97,8 @@ fn what_an_absolute_link_below_the_host_root_leads_to_is_watched_and_looked_at()
             node.source(&config("one"));
             node.start();
             node.until(Phase::Ready, 60).await;
+            // no news of the pod wakes the agent
+            node.kubelet.borrow_mut().is_running = false;
             fs::write(real.join(".other"), MANIFEST).expect("written");
             fs::rename(real.join(".other"), &manifest).expect("renamed");
             if rings {
@@ -105,9 +108,33 @@ fn what_an_absolute_link_below_the_host_root_leads_to_is_watched_and_looked_at()
                 // the slow timer looks behind the link
                 node.until(Phase::Verifying, 700).await;
             }
+            node.kubelet.borrow_mut().is_running = true;
             node.until(Phase::Ready, 60).await;
         });
     }
+}
+
+#[test]
+fn what_cannot_be_watched_is_said_once_and_looked_at_by_the_slow_timer() {
+    let log = Log::default();
+    tracing::subscriber::with_default(log.subscriber(), || {
+        story(|mut node| async move {
+            node.unwatchable = Some("/etc/kubernetes/manifests".to_owned());
+            node.source(&config("one"));
+            node.start();
+            node.until(Phase::Ready, 60).await;
+            node.kubelet.borrow_mut().is_running = false;
+            node.write_manifest(MANIFEST);
+            node.until(Phase::Verifying, 700).await;
+            node.kubelet.borrow_mut().is_running = true;
+            node.until(Phase::Ready, 60).await;
+        });
+    });
+    let text = log.text();
+    let warnings: Vec<_> = text.lines().filter(|line| line.contains("cannot watch everything")).collect();
+    let [warning] = warnings.as_slice() else { panic!("one warning, not {warnings:#?}") };
+    assert!(warning.contains("WARN") && warning.contains("/host/etc/kubernetes/manifests: "), "{warning}");
+    assert!(warning.ends_with("checking every 600 s instead"), "{warning}");
 }
 
 #[test]
@@ -125,6 +152,24 @@ fn a_manifest_that_is_away_for_a_moment_is_waited_for() {
         assert_eq!(node.phase(), Phase::Ready, "{:?}", node.history);
         assert!(!node.history.borrow().iter().any(|line| line.starts_with("Blocked")), "{:?}", node.history);
     });
+}
+
+/// Told to stop while it waits for an answer, in the middle of a turn, the agent does not just end.
+#[test]
+fn told_to_stop_while_an_answer_does_not_come_the_node_schedules() {
+    for seconds in 1..30 {
+        story(|mut node| async move {
+            node.source(&config("slow."));
+            node.start();
+            node.until(Phase::Verifying, 60).await;
+            node.api.set_fault(Fault::Hang);
+            node.pass(seconds).await;
+            let began = tokio::time::Instant::now();
+            node.stop().await.expect("it ends");
+            assert!(began.elapsed() < Duration::from_secs(1), "it took {:?}", began.elapsed());
+            assert_eq!(node.manifest(), MANIFEST, "stopped after {seconds} s");
+        });
+    }
 }
 
 /// Ends the agent at every moment of an install that fails, and looks at what it leaves.

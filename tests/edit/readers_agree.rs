@@ -42,7 +42,10 @@ const LINES: [&str; 62] = [
 /// What was found; `Err` if the readers do not agree.
 fn judge(text: &str) -> Result<&'static str, String> {
     let (size, at_most) = (yaml_edit::size_of(text), yaml_edit::size_at_most(text));
-    if at_most.is_some_and(|most| most.values < size.values || most.keys < size.keys) {
+    let is_more = |most: yaml_edit::Size| {
+        most.values < size.values || most.keys < size.keys || most.collections < size.collections
+    };
+    if at_most.is_some_and(is_more) {
         return Err(format!("{size:?} at a glance is at most {at_most:?}\n{text}"));
     }
     let Ok(survey) = yaml_edit::survey(text, |_| false) else { return Ok("refused") };
@@ -115,15 +118,79 @@ fn generated_and_damaged_files_have_the_same_values() {
     assert!(counts["the same"] * 4 >= inputs, "too few inputs are plainly written to mean anything: {counts:?}");
 }
 
+/// JSON needs no second reader either; what only looks like it, or what readers quarrel about, does.
+#[test]
+fn json_is_read_once() {
+    for plain in [
+        r#"{"a":1,"b":[true,false,null,-2,3.5,1e3],"c":{"d":"e"},"f":[],"g":{}}"#,
+        "{\n  \"a\": [\n    \"http://127.0.0.1:80/x\",\n    \"#\", \"- \", \"{{\"\n  ]\n}\n",
+        r#"[{"a": ""}, ["b"]]"#,
+    ] {
+        assert_eq!(judge(plain), Ok("the same"), "{plain}");
+    }
+    for odd in [
+        r#"{"a" :1}"#,
+        r#"{"a":1} x"#,
+        r#"["a": 1]"#,
+        r#"["a", b: c]"#,
+        "[1,,2]",
+        "[,1]",
+        "{,}",
+        r#"{"a"}"#,
+        r#"{"a",}"#,
+        r#"{"a":}"#,
+        "{a: 1}",
+        "{'a': 1}",
+        r#"{"a": 'b'}"#,
+        r#"{"a": b}"#,
+        r#"{"a": "b\/c"}"#,
+        r#"{"a": "\ud83d\ude00"}"#,
+        "{\"a\": \"b\n c\"}",
+        r#"{"a": 1-2}"#,
+        r#"{"a": 0x1F}"#,
+        r#"{"a": 017}"#,
+        r#"{"a": 1e999}"#,
+        r#"{"a": 18446744073709551616}"#,
+        r#"{"a": -}"#,
+        r#"{"a": .5}"#,
+        r#"{"a": +1}"#,
+        r#"{"a": 12:30}"#,
+        r#"{"a": 1 # b"#,
+        "{\"a\": 1 # b\n}",
+        r#"{"a": &x 1}"#,
+        r#"{"a": !!str 1}"#,
+        "{\"a\":\t1}",
+        "{\"a\":1}\n---\n{}",
+        "{\"a\":1}\n...\n",
+        "{\n\"a\":\n1\n}",
+        "{\"a\"\n:1}",
+        "{1: 2}",
+        r#"{"a": ~}"#,
+        r#"{"a":NULL}"#,
+        r#"? {"a": 1}"#,
+        r#"{? "a": 1}"#,
+        r#"{"a": [1, 2}"#,
+        "[\"a\", \"b\",]",
+        r#"{"": 1}"#,
+        r#"{"a": 1, "a": 2}"#,
+        r#"{"a":1,"b":-0}"#,
+    ] {
+        judge(odd).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
 #[test]
 fn long_keys_and_deep_files_are_left_to_the_reader_that_has_limits_for_them() {
     for size in [1, 255, 256, 257, 1000, 1024, 1025, 2000] {
         judge(&format!("a: 1\n{}: b\n", "k".repeat(size))).unwrap_or_else(|failure| panic!("{failure}"));
+        judge(&format!("{{\"{}\": 1}}\n", "k".repeat(size))).unwrap_or_else(|failure| panic!("{failure}"));
     }
     for depth in [1, 63, 64, 65, 127, 128, 129, 200] {
         let nested = (0..depth).map(|level| " ".repeat(level) + "a:\n").collect::<String>();
         judge(&nested).unwrap_or_else(|failure| panic!("{failure}"));
         judge(&format!("{}a\n", "- ".repeat(depth))).unwrap_or_else(|failure| panic!("{failure}"));
+        let json = format!("{}1{}\n", "[".repeat(depth), "]".repeat(depth));
+        judge(&json).unwrap_or_else(|failure| panic!("{failure}"));
     }
 }
 

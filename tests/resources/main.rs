@@ -21,10 +21,17 @@ const MOST_TIMES: usize = 20;
 
 /// What `schedpatch plan` says to a source of one file, and how long it takes.
 fn plan(name: &str, file: &str, text: &str) -> (Output, Duration) {
+    plan_of_all(name, &[(file, text)])
+}
+
+/// The same of several files.
+fn plan_of_all(name: &str, files: &[(&str, &str)]) -> (Output, Duration) {
     let source: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join("limits").join(name);
     let _ = fs::remove_dir_all(&source);
     fs::create_dir_all(&source).expect("a directory");
-    fs::write(source.join(file), text).expect("a file");
+    for (file, text) in files {
+        fs::write(source.join(file), text).expect("a file");
+    }
     let begin = Instant::now();
     let output = Command::new(env!("CARGO_BIN_EXE_schedpatch"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -113,4 +120,19 @@ fn memory_and_time_grow_with_the_bytes_of_the_sources_and_not_with_their_values(
     println!("110,000 ones, which are built: {} bytes, {} KB more, {time:?}", dense.len(), more / 1024);
     assert_eq!(findings(&output).remove(0).0, "unknown-field");
     assert!(more < 48 << 20 && time < Duration::from_secs(5), "{more} bytes, {time:?}");
+
+    // small mappings take most room; four megabytes of them killed an agent with the chart's 128 MiB
+    let names = ["a.yaml", "b.yaml", "c.yaml", "d.yaml"];
+    let of_mappings = |count: usize| {
+        let text = format!("{HEAD}x:\n{}# {}\n", "- {a: 1}\n".repeat(count), "x".repeat(650_000));
+        let (output, time) = plan_of_all("mappings", &names.map(|name| (name, text.as_str())));
+        (findings(&output).remove(0), time)
+    };
+    let ((rule, _, message), _) = of_mappings(33_000);
+    assert_eq!(rule, "too-many-values");
+    assert!(message.contains("99007 values, 33002 of them lists and mappings"), "{message}");
+    let ((rule, _, message), time) = of_mappings(16_600);
+    println!("66,400 mappings in four files, which are built: {} KB at most, {time:?}", peak() / 1024);
+    assert_eq!(rule, "unknown-field", "{message}");
+    assert!(peak() < 100 << 20 && time < Duration::from_secs(10), "{} bytes, {time:?}", peak());
 }

@@ -153,6 +153,12 @@ impl<'a> Builder<'a> {
             if node.flow {
                 node.span.end = range.end;
             }
+            // a vector begins with room for four, and most collections are small and many
+            match &mut node.kind {
+                Kind::List(items) => items.shrink_to_fit(),
+                Kind::Map(entries) => entries.shrink_to_fit(),
+                Kind::Scalar { .. } | Kind::Alias => {}
+            }
             if !self.careless {
                 self.no_duplicate_keys(&node)?;
             }
