@@ -219,3 +219,17 @@ fn authorization(settings: &Prometheus) -> Result<Option<HeaderValue>, QueryErro
 fn root(error: &(dyn std::error::Error + 'static)) -> String {
     schedpatch_service::client::root_cause(error)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_never_go_unencrypted_to_an_https_port() {
+        let text = "prometheus: {url: 'http://p'}\npolicies:\n- {name: a, query: q, prefer: lower}\n";
+        let mut settings = crate::config::parse("test.yaml".as_ref(), text).expect("valid").prometheus;
+        // as with simulate --prometheus
+        settings.url = "https://p".to_owned();
+        assert_eq!(Client::new(&settings).err(), Some(QueryError::NoAuthority));
+    }
+}

@@ -207,7 +207,9 @@ mod tests {
         let mut third = tokio::net::TcpStream::connect(address).await.expect("it listens");
         third.write_all(b"x").await.expect("open");
         third.read_exact(&mut [0]).await.expect("it is served");
-        assert!(connections[1].read_exact(&mut [0]).await.is_err(), "closed");
+        let mut byte = [0];
+        let closing = tokio::time::timeout(Duration::from_secs(5), connections[1].read_exact(&mut byte));
+        assert!(closing.await.expect("closed at once").is_err(), "closed");
         connections[0].write_all(b"x").await.expect("open");
         connections[0].read_exact(&mut [0]).await.expect("still open");
     }
