@@ -10,6 +10,8 @@ use crate::snapshot::Index;
 
 /// So many are kept.
 const KEPT: usize = 64;
+/// Points of so many nodes are kept in all: 64 decisions about 8,000 nodes.
+const KEPT_NODES: usize = 512 * 1024;
 /// So many nodes are named for each.
 const NAMED: usize = 5;
 
@@ -59,6 +61,9 @@ impl Decisions {
             self.0.pop_front();
         }
         self.0.push_back(decision);
+        while self.0.len() > 1 && self.0.iter().map(|decision| decision.asked).sum::<usize>() > KEPT_NODES {
+            self.0.pop_front();
+        }
     }
 
     /// The last decision of this verb about a pod.
@@ -114,20 +119,25 @@ mod tests {
     #[test]
     fn only_the_last_decisions_are_kept_and_the_newest_comes_first() {
         let mut decisions = Decisions::default();
+        let decision = |number: usize, asked| Decision {
+            time: String::new(),
+            verb: "filter",
+            pod: format!("n/p{number}"),
+            uid: String::new(),
+            asked,
+            outcome: Outcome::Exempt(Exemption::Own),
+        };
         for number in 0..KEPT + 3 {
-            decisions.push(Decision {
-                time: String::new(),
-                verb: "filter",
-                pod: format!("n/p{number}"),
-                uid: String::new(),
-                asked: 1,
-                outcome: Outcome::Exempt(Exemption::Own),
-            });
+            decisions.push(decision(number, 1));
         }
         let all = decisions.json();
         assert_eq!(all.as_array().map(Vec::len), Some(KEPT));
         assert_eq!(all[0]["pod"], format!("n/p{}", KEPT + 2));
         assert_eq!(all[0]["answer"]["exempt"], "own");
         assert!(decisions.last("filter", "n/p0").is_none() && decisions.last("filter", "n/p9").is_some());
+        for number in 0..9 {
+            decisions.push(decision(number, KEPT_NODES / 4));
+        }
+        assert_eq!(decisions.json().as_array().map(Vec::len), Some(4), "large requests push the others out");
     }
 }

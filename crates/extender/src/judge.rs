@@ -3,7 +3,7 @@
 mod filter;
 mod score;
 
-pub use filter::{NONE, Refusals, refuse, short};
+pub use filter::{NONE, Refusals, SIGNATURE, refuse, short};
 pub use score::{Scores, score, unit_scores};
 
 use crate::snapshot::Index;

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::config::Herd;
+use crate::judge::SIGNATURE;
 use crate::select::Choice;
 use crate::snapshot::{Index, Snapshot};
 
@@ -24,12 +25,18 @@ pub struct Pod {
     pub metadata: PodMeta,
     /// What is wanted
     pub spec: PodSpec,
+    /// What is seen
+    pub status: PodStatus,
 }
 
 /// Metadata of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodMeta {
+    /// Namespace
+    pub namespace: String,
+    /// Name
+    pub name: String,
     /// UID
     pub uid: String,
     /// Version
@@ -42,6 +49,22 @@ pub struct PodMeta {
 pub struct PodSpec {
     /// Where it is bound
     pub node_name: String,
+}
+
+/// What is seen of a pod; of it only conditions.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PodStatus {
+    /// Conditions
+    pub conditions: Vec<Condition>,
+}
+
+/// A condition of a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Condition {
+    /// In words
+    pub message: String,
 }
 
 impl Watched for Pod {
@@ -62,6 +85,8 @@ pub struct Waiting {
     pub namespace: String,
     /// Name
     pub name: String,
+    /// UID
+    pub uid: String,
     /// Its policies
     pub choice: Choice,
 }
@@ -75,6 +100,10 @@ pub struct Tracker {
     recent: HashMap<Box<str>, Vec<Instant>>,
     /// By UID
     waiting: HashMap<Box<str>, Waiting>,
+    /// Whether pods were listed before
+    was_listed: bool,
+    /// Pods that this extender refused before it was restarted
+    inherited: Vec<Waiting>,
 }
 
 impl Tracker {
@@ -87,6 +116,10 @@ impl Tracker {
                 self.waiting.retain(|uid, _| there.contains(&**uid));
                 for pod in &pods {
                     self.set(pod, now);
+                }
+                if !std::mem::replace(&mut self.was_listed, true) {
+                    self.inherited =
+                        pods.iter().filter(|pod| was_refused(pod)).take(MAX_WAITING).map(waiting).collect();
                 }
             }
             Change::Set(pod) => self.set(&pod, now),
@@ -165,6 +198,12 @@ impl Tracker {
         self.waiting.len()
     }
 
+    /// The pods that were refused before this program started, once: the scheduler tries them again, so that those that are
+    /// refused now are known here.
+    pub fn take_inherited(&mut self) -> Vec<Waiting> {
+        std::mem::take(&mut self.inherited)
+    }
+
     /// Forgets all waiting pods and returns them: their policies have changed.
     pub fn take_waiting(&mut self) -> Vec<Waiting> {
         self.waiting.drain().map(|(_, waiting)| waiting).collect()
@@ -186,6 +225,16 @@ impl Tracker {
             self.waiting.values().filter(|pod| *known.entry(&pod.choice).or_insert_with(|| is_recovered(&pod.choice)));
         woken.cloned().collect()
     }
+}
+
+/// Whether the scheduler says that a pod waits because of this extender.
+fn was_refused(pod: &Pod) -> bool {
+    pod.spec.node_name.is_empty() && pod.status.conditions.iter().any(|one| one.message.contains(SIGNATURE))
+}
+
+fn waiting(pod: &Pod) -> Waiting {
+    let PodMeta { namespace, name, uid, .. } = pod.metadata.clone();
+    Waiting { namespace, name, uid, choice: Choice::default() }
 }
 
 #[cfg(test)]
@@ -252,6 +301,7 @@ mod tests {
         let waiting = |name: &str| Waiting {
             namespace: "n".to_owned(),
             name: name.to_owned(),
+            uid: name.to_owned(),
             choice: Choice { mask: 1, ..Choice::default() },
         };
         for name in ["a", "b", "bound"] {
@@ -271,5 +321,25 @@ mod tests {
         assert!(tracker.recovered(&low, &low).is_empty(), "nothing recovered since");
         tracker.take(Change::Reset(Vec::new()), Instant::now());
         assert_eq!(tracker.waiting(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pods_that_were_refused_before_the_start_are_tried_once() {
+        let said = |uid: &str, node: &str, message: &str| -> Pod {
+            let json = serde_json::json!({
+                "metadata": {"uid": uid, "name": uid, "namespace": "n"}, "spec": {"nodeName": node},
+                "status": {"conditions": [{"type": "PodScheduled", "message": message}]},
+            });
+            serde_json::from_value(json).expect("a pod")
+        };
+        let ours = "0/3 nodes are available: 3 schedpatch-extender: cpu above 0.9. preemption: 0/3 nodes";
+        let pods = vec![said("a", "", ours), said("b", "", "0/3 nodes: Insufficient cpu"), said("c", "x", ours)];
+        let mut tracker = Tracker::default();
+        tracker.take(Change::Reset(pods.clone()), Instant::now());
+        let names: Vec<_> =
+            tracker.take_inherited().into_iter().map(|pod| (pod.namespace, pod.name, pod.uid)).collect();
+        assert_eq!(names, [("n".to_owned(), "a".to_owned(), "a".to_owned())]);
+        tracker.take(Change::Reset(pods), Instant::now());
+        assert!(tracker.take_inherited().is_empty(), "a list after a broken watch is no start");
     }
 }

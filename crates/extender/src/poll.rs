@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Bytes;
+use schedpatch_service::log::shortened;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -20,6 +21,10 @@ use crate::state::State;
 const NODES_TIMEOUT: Duration = Duration::from_secs(10);
 /// Answers from this size on are read beside the loop, so that no request of the scheduler waits for it.
 const LARGE_ANSWER: usize = 256 * 1024;
+/// A changed file counts after this time, even if its queries are not answered yet.
+const ADOPT_AFTER: Duration = Duration::from_secs(1);
+/// So long a reason may be: Prometheus or something in its place may send any text.
+const MAX_FAILURE_BYTES: usize = 500;
 /// Names of gone nodes are dropped when there are so many more names than nodes.
 const SPARE_NAMES: usize = 1024;
 
@@ -47,13 +52,39 @@ impl Poller {
         }
         loop {
             let config = self.config.borrow_and_update().clone();
-            let started = Instant::now();
-            self.round(&config).await;
+            let mut changed = self.config.clone();
             tokio::select! {
-                () = tokio::time::sleep_until(started + config.prometheus.interval) => {}
-                changed = self.config.changed() => if changed.is_err() { return },
+                () = self.rounds(&config) => {}
+                // a round that hangs must not keep a changed file waiting
+                changed = changed.changed() => if changed.is_err() { return },
             }
         }
+    }
+
+    /// Round after round.
+    async fn rounds(&self, config: &Arc<Config>) {
+        loop {
+            let started = Instant::now();
+            let mut round = std::pin::pin!(self.round(config));
+            if tokio::time::timeout(ADOPT_AFTER, round.as_mut()).await.is_err() {
+                self.adopt(config);
+                round.await;
+            }
+            tokio::time::sleep_until(started + config.prometheus.interval).await;
+        }
+    }
+
+    /// Puts a changed configuration to use before its queries are answered, with the values that are known.
+    fn adopt(&self, config: &Arc<Config>) {
+        let old = self.state.snapshot();
+        if Arc::ptr_eq(&old.config, config) {
+            return;
+        }
+        let values = carry_over(&old, config);
+        let snapshot =
+            Snapshot { config: Arc::clone(config), index: Arc::clone(&old.index), values, made: Instant::now() };
+        self.measure(&snapshot);
+        self.state.replace(snapshot);
     }
 
     /// One round: every policy's queries, then a new snapshot.
@@ -77,7 +108,7 @@ impl Poller {
                 }
                 Err(why) => {
                     self.state.metrics.add(m::QUERY_FAILURES, &policy.name, 1);
-                    failures.push(format!("{}: {why}", policy.name));
+                    failures.push(shortened(&format!("{}: {why}", policy.name), MAX_FAILURE_BYTES));
                 }
             }
         }
@@ -125,17 +156,16 @@ impl Poller {
         }
     }
 
-    /// Has waiting pods tried again for which a node recovered, or whose policies changed.
+    /// Has waiting pods tried again for which a node recovered, whose policies changed, or that were refused before this
+    /// program started.
     fn wake(&self, old: &Snapshot, is_new_config: bool) {
         let new = self.state.snapshot();
         let woken = {
             let mut tracker = self.state.tracker();
             tracker.forget_old(new.config.herd.window, new.made);
-            match (is_new_config, new.config.recovery.enabled) {
-                (true, _) => tracker.take_waiting(),
-                (false, true) => tracker.recovered(old, &new),
-                (false, false) => Vec::new(),
-            }
+            let mut woken = tracker.take_inherited();
+            woken.extend(if is_new_config { tracker.take_waiting() } else { tracker.recovered(old, &new) });
+            woken
         };
         if !woken.is_empty() && new.config.recovery.enabled {
             // nobody takes them where there is no API; whoever does joins them, so that they do not pile up

@@ -13,6 +13,7 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use schedpatch_service::log::shortened;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
@@ -22,6 +23,8 @@ use crate::url::{Url, form_encode};
 
 /// An answer may have this many bytes: more than 100,000 series have.
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+/// So much of an answer that is no answer is quoted.
+const MAX_QUOTED_BYTES: usize = 200;
 
 /// Why a query has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +32,9 @@ pub enum QueryError {
     /// The URL is wrong
     #[error("prometheus.url: {0}")]
     Url(String),
+    /// Without a CA nobody knows whom the credentials go to
+    #[error("an https:// URL needs prometheus.caFile")]
+    NoAuthority,
     /// Nobody takes the connection
     #[error("cannot connect to {0}: {1}; see prometheus.url, and dnsPolicy if it is a Service name")]
     Connect(String, String),
@@ -78,7 +84,11 @@ impl Client {
     pub fn new(settings: &Prometheus) -> Result<Self, QueryError> {
         let url = Url::parse(&settings.url).map_err(QueryError::Url)?;
         let own = settings.client_certificate_file.as_deref().zip(settings.client_key_file.as_deref());
-        let tls = settings.ca_file.as_deref().map(|ca| tls::client(ca, own)).transpose()?;
+        let tls = match (url.is_https, settings.ca_file.as_deref()) {
+            (true, Some(ca)) => Some(tls::client(ca, own)?),
+            (true, None) => return Err(QueryError::NoAuthority),
+            (false, _) => None,
+        };
         Ok(Self { url, timeout: settings.timeout, tls, authorization: authorization(settings)?, sender: None })
     }
 
@@ -122,12 +132,27 @@ impl Client {
             // Prometheus explains a refused query in the body
             200 | 400 | 422 if body.first() == Some(&b'{') => Ok(body),
             401 | 403 => Err(QueryError::Forbidden(status)),
-            300..=399 => Err(QueryError::Moved(status, location.unwrap_or_default())),
-            _ => {
-                let text = String::from_utf8_lossy(&body[..body.len().min(200)]).replace(['\n', '\r'], " ");
-                Err(QueryError::Status(status, text))
+            300..=399 => Err(QueryError::Moved(status, self.quoted(&location.unwrap_or_default()))),
+            _ => Err(QueryError::Status(status, self.quoted(&String::from_utf8_lossy(&body[..body.len().min(4096)])))),
+        }
+    }
+
+    /// Words of the other side for a message: short, and without the credentials that it may send back.
+    fn quoted(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        let sent = self.authorization.as_ref().and_then(|value| value.to_str().ok()).unwrap_or_default();
+        for secret in [sent, sent.split_once(' ').map_or("", |(_, secret)| secret)] {
+            if !secret.is_empty() {
+                text = text.replace(secret, "(credentials)");
             }
         }
+        // a URL with a user and a password
+        if let Some((scheme, rest)) = text.split_once("://")
+            && let Some((_, host)) = rest.split_once('@')
+        {
+            text = format!("{scheme}://{host}");
+        }
+        shortened(&text, MAX_QUOTED_BYTES)
     }
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, QueryError> {
@@ -135,7 +160,7 @@ impl Client {
         let wrong = |error: std::io::Error| QueryError::Connect(authority.clone(), error.to_string());
         let stream = TcpStream::connect((self.url.host.as_str(), self.url.port)).await.map_err(wrong)?;
         let _ = stream.set_nodelay(true);
-        match self.tls.as_ref().filter(|_| self.url.is_https) {
+        match &self.tls {
             None => open(stream).await,
             Some(config) => {
                 let name = ServerName::try_from(self.url.host.clone());
@@ -193,4 +218,18 @@ fn authorization(settings: &Prometheus) -> Result<Option<HeaderValue>, QueryErro
 
 fn root(error: &(dyn std::error::Error + 'static)) -> String {
     schedpatch_service::client::root_cause(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_never_go_unencrypted_to_an_https_port() {
+        let text = "prometheus: {url: 'http://p'}\npolicies:\n- {name: a, query: q, prefer: lower}\n";
+        let mut settings = crate::config::parse("test.yaml".as_ref(), text).expect("valid").prometheus;
+        // as with simulate --prometheus
+        settings.url = "https://p".to_owned();
+        assert_eq!(Client::new(&settings).err(), Some(QueryError::NoAuthority));
+    }
 }

@@ -1,6 +1,6 @@
 //! Wires the parts: poller, watches, reloads, server.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -231,25 +231,28 @@ fn follow<T: Watched + Sync>(
 
 /// Changes an annotation of waiting pods, upon which the scheduler tries them again.
 async fn wake(api: Api, state: Arc<State>, mut recovered: mpsc::UnboundedReceiver<Vec<Waiting>>) {
-    let mut pods: BTreeSet<(String, String)> = BTreeSet::new();
-    let name = |pod: Waiting| (pod.namespace, pod.name);
+    let mut pods: BTreeMap<(String, String), String> = BTreeMap::new();
+    let name = |pod: Waiting| ((pod.namespace, pod.name), pod.uid);
     loop {
         if pods.is_empty() {
             let Some(more) = recovered.recv().await else { return };
-            tracing::info!(pods = more.len(), "a node recovered: the scheduler is made to try waiting pods again");
+            tracing::info!(
+                pods = more.len(),
+                "the scheduler is made to try waiting pods again, since a node recovered, policies changed or the extender restarted"
+            );
             pods.extend(more.into_iter().map(name));
         }
         while let Ok(more) = recovered.try_recv() {
             pods.extend(more.into_iter().map(name));
         }
-        let Some((namespace, pod)) = pods.pop_first() else { continue };
+        let Some(((namespace, pod), uid)) = pods.pop_first() else { continue };
         let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
-        let patch = json!({ "metadata": { "annotations": { RETRY_ANNOTATION: time } } });
+        let patch = json!({ "metadata": { "uid": uid, "annotations": { RETRY_ANNOTATION: time } } });
         let list = format!("/api/v1/namespaces/{namespace}/pods");
         match api.patch(&list, &pod, &patch, "application/merge-patch+json").await {
             Ok(()) => state.metrics.add(m::WOKEN, "woken", 1),
-            // deleted meanwhile
-            Err(error) if error.code() == 404 => {}
+            // deleted meanwhile, or another one has its name now
+            Err(error) if [404, 409, 422].contains(&error.code()) => {}
             Err(error) => {
                 state.metrics.add(m::WOKEN, "failed", 1);
                 let is_refused = (400..500).contains(&error.code()) && error.code() != 429;
@@ -257,7 +260,7 @@ async fn wake(api: Api, state: Arc<State>, mut recovered: mpsc::UnboundedReceive
                     tracing::warn!(pod, namespace, %error, "cannot annotate a waiting pod; it waits until the scheduler tries it by itself (needs permission to patch pods)");
                 } else {
                     tracing::warn!(pod, namespace, %error, "cannot annotate a waiting pod now; trying again");
-                    pods.insert((namespace, pod));
+                    pods.insert((namespace, pod), uid);
                     tokio::time::sleep(WAKE_RETRY).await;
                 }
             }

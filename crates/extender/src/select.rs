@@ -1,5 +1,7 @@
 //! Which policies count for a pod.
 
+use schedpatch_service::log::shortened;
+
 use crate::config::{Config, PodField};
 use crate::wire::Pod;
 
@@ -7,6 +9,12 @@ use crate::wire::Pod;
 const PART_OF: (&str, &str) = ("app.kubernetes.io/part-of", "schedpatch");
 /// Between the values of a key; no label can hold it.
 const SEPARATOR: char = '\u{1f}';
+/// So many names of an annotation are read: twice as many as there can be policies.
+const MAX_NAMES: usize = 128;
+/// So many unknown names are kept, each up to so many bytes: enough to find the mistake.
+const MAX_UNKNOWN: (usize, usize) = (8, 64);
+/// A workload's key may have this many bytes. Annotations may have 256 KiB, and waiting pods keep their key.
+const MAX_KEY_BYTES: usize = 1024;
 
 /// Why no policy counts for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,7 +60,7 @@ pub struct Choice {
     pub mask: u64,
     /// By policy: the pod's values, if it has all of them; empty if no policy has `match`
     pub keys: Vec<Option<String>>,
-    /// Names in the annotation that no policy has
+    /// Names in the annotation that no policy has, some of them
     pub unknown: Vec<String>,
 }
 
@@ -109,7 +117,8 @@ pub fn select(config: &Config, own_namespace: Option<&str>, pod: &Pod<'_>) -> Se
         let keys = config.policies.iter().map(|policy| {
             let fields = policy.workload.values().map(|field| value(pod, field));
             let values: Option<Vec<&str>> = fields.collect();
-            values.filter(|values| !values.is_empty()).map(|values| join_key(values.into_iter()))
+            let key = values.filter(|values| !values.is_empty()).map(|values| join_key(values.into_iter()));
+            key.filter(|key| key.len() <= MAX_KEY_BYTES)
         });
         choice.keys = keys.collect();
     }
@@ -117,10 +126,11 @@ pub fn select(config: &Config, own_namespace: Option<&str>, pod: &Pod<'_>) -> Se
 }
 
 fn take<'a>(config: &Config, names: impl Iterator<Item = &'a str>, choice: &mut Choice) {
-    for name in names {
+    for name in names.take(MAX_NAMES) {
         match config.policies.iter().position(|policy| policy.name == name) {
             Some(policy) => choice.mask |= 1 << policy,
-            None => choice.unknown.push(name.to_owned()),
+            None if choice.unknown.len() < MAX_UNKNOWN.0 => choice.unknown.push(shortened(name, MAX_UNKNOWN.1)),
+            None => {}
         }
     }
 }
@@ -180,6 +190,13 @@ mod tests {
         let Selection::Chosen(one) = chosen("", pod) else { panic!("it is not exempt") };
         assert!(one.holds(1) && !one.holds(0) && one.key(1).is_none());
         assert_eq!(one.unknown, ["zz"]);
+        let many = format!("{}{},a", "x,".repeat(100), "y".repeat(1000));
+        let pod = format!(r#"{{"metadata":{{"annotations":{{"schedpatch.io/extender-policies":"{many}"}}}}}}"#);
+        let Selection::Chosen(many) = chosen("", &pod) else { panic!("it is not exempt") };
+        assert_eq!((many.mask, many.unknown.len()), (1, MAX_UNKNOWN.0), "waiting pods keep little");
+        let pod = format!(r#"{{"metadata":{{"namespace":"n","labels":{{"app":"{}"}}}}}}"#, "x".repeat(100_000));
+        let Selection::Chosen(long) = chosen("", &pod) else { panic!("it is not exempt") };
+        assert_eq!(long.key(1), None, "no series has such a label");
         let Selection::Chosen(default) = chosen("pods: {defaultPolicies: [a]}", "{}") else { panic!("not exempt") };
         assert_eq!(default.mask, 1);
     }

@@ -19,6 +19,9 @@ pub enum SeriesError {
     /// The query gives something else than a vector
     #[error("the query gives a {0}; it must give an instant vector: one value for each series")]
     NotAVector(String),
+    /// Series times nodes
+    #[error("the series give {0} values for nodes, more than are kept; aggregate the query")]
+    TooMany(usize),
     /// It is no answer of Prometheus
     #[error("this is not an answer of Prometheus: {0}")]
     NotAnAnswer(String),

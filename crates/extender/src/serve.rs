@@ -7,7 +7,7 @@ mod verbs;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hyper::body::{Bytes, Incoming};
@@ -18,9 +18,11 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use schedpatch_service::api::Api;
-use schedpatch_service::http;
+use schedpatch_service::http::{self, LastUse};
+use schedpatch_service::patience::Patience;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::Instant;
 
 use crate::nodes::Nodes;
 use crate::state::State;
@@ -30,11 +32,13 @@ use chunks::Chunks;
 pub use body::{BUFFER_KIB, MAX_BODY_BYTES};
 pub use pages::{metrics_text, why_not_ready};
 
-/// The scheduler, the kubelet and people; more is rather a mistake.
+/// The scheduler, the kubelet and people. One more closes the connection that was unused for the longest time.
 const MAX_CONNECTIONS: usize = 64;
 /// A connection on which no request begins in this time is closed. Longer than the 90 s after which the scheduler closes its
 /// idle connections itself: a request that meets our closing is lost, and its pod is placed without us.
 const HEADER_TIMEOUT: Duration = Duration::from_mins(3);
+/// So long a client may take to read an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// So long a TLS handshake may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -47,14 +51,22 @@ pub struct Server {
     pub nodes: Arc<Nodes>,
     /// Where pods are looked up for explanations
     pub api: Option<Api>,
-    /// Room for bodies, in KiB
+    /// Room for long bodies, in KiB
     pub buffers: Arc<Semaphore>,
+    /// When a request that cannot be read was logged last
+    complained: Mutex<Option<Instant>>,
 }
 
 impl Server {
     /// Answers from this state.
     pub fn new(state: Arc<State>, nodes: Arc<Nodes>, api: Option<Api>) -> Arc<Self> {
-        Arc::new(Self { state, nodes, api, buffers: Arc::new(Semaphore::new(BUFFER_KIB)) })
+        Arc::new(Self {
+            state,
+            nodes,
+            api,
+            buffers: Arc::new(Semaphore::new(BUFFER_KIB)),
+            complained: Mutex::default(),
+        })
     }
 
     /// Binds the address at once and serves until the runtime ends. The certificate may be replaced while it serves.
@@ -63,14 +75,15 @@ impl Server {
         address: SocketAddr,
         tls: Option<watch::Receiver<Arc<ServerConfig>>>,
     ) -> std::io::Result<SocketAddr> {
-        http::accept(address, MAX_CONNECTIONS, move |stream| {
+        http::accept(address, MAX_CONNECTIONS, move |stream, last_use| {
             let _ = stream.set_nodelay(true);
+            let stream = Patience::new(stream, ANSWER_TIMEOUT);
             let server = Arc::clone(&self);
             let acceptor = tls.as_ref().map(|tls| tokio_rustls::TlsAcceptor::from(Arc::clone(&tls.borrow())));
             async move {
-                let Some(acceptor) = acceptor else { return server.connection(stream).await };
+                let Some(acceptor) = acceptor else { return server.connection(stream, last_use).await };
                 match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
-                    Ok(Ok(stream)) => server.connection(stream).await,
+                    Ok(Ok(stream)) => server.connection(stream, last_use).await,
                     Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
                     Err(_) => tracing::debug!("a TLS handshake took too long"),
                 }
@@ -79,10 +92,14 @@ impl Server {
         .await
     }
 
-    async fn connection(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin) {
+    async fn connection(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin, last_use: LastUse) {
         let service = service_fn(move |request| {
-            let server = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(server.respond(request).await) }
+            let (server, last_use) = (Arc::clone(&self), last_use.clone());
+            async move {
+                let response = server.respond(request).await;
+                last_use.renew();
+                Ok::<_, Infallible>(response)
+            }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -113,7 +130,7 @@ fn text(status: u16, body: impl Into<Bytes>) -> Response<Chunks> {
 }
 
 /// An answer in JSON, in pieces.
-fn json_pieces(pieces: Vec<Bytes>, room: OwnedSemaphorePermit) -> Response<Chunks> {
+fn json_pieces(pieces: Vec<Bytes>, room: Option<OwnedSemaphorePermit>) -> Response<Chunks> {
     let mut response = json(Bytes::new());
     *response.body_mut() = Chunks::from(pieces).holding(room);
     response

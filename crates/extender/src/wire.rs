@@ -4,15 +4,23 @@
 //! skipped once, and only the name at their beginning is read.
 
 mod answer;
+mod list;
 mod object;
 mod text;
 
+use schedpatch_service::log::shortened;
 use serde_json::value::RawValue;
 
 pub use answer::{Piece, filter_answer, pass_answer, scores_answer};
+pub use list::List;
 pub use text::Text;
 
 use object::object;
+
+/// The longest name that Kubernetes allows.
+const MAX_NAME_BYTES: usize = 253;
+/// So much of a parser's words is shown; they may quote the whole request.
+const MAX_REASON_BYTES: usize = 200;
 
 /// A request: a pod and the nodes that are left for it.
 #[derive(Debug, Default)]
@@ -22,7 +30,7 @@ pub struct Args<'a> {
     /// Full objects, if the scheduler is set to `nodeCacheCapable: false`
     pub nodes: Option<NodeList<'a>>,
     /// Names, if it is set to `nodeCacheCapable: true`
-    pub node_names: Option<Vec<Text<'a>>>,
+    pub node_names: Option<List<Text<'a>>>,
 }
 
 /// The part of a pod that decides which policies count for it.
@@ -46,7 +54,7 @@ pub struct Metadata<'a> {
     /// Annotations
     pub annotations: Pairs<'a>,
     /// Owners
-    pub owner_references: Vec<Owner<'a>>,
+    pub owner_references: List<Owner<'a>>,
 }
 
 /// Labels or annotations.
@@ -66,7 +74,7 @@ pub struct Owner<'a> {
 #[derive(Debug, Default)]
 pub struct NodeList<'a> {
     /// Each as its text
-    pub items: Vec<&'a RawValue>,
+    pub items: List<&'a RawValue>,
 }
 
 object!(Args { "pod" => pod, "nodes" => nodes, "nodeNames" => node_names });
@@ -81,7 +89,8 @@ object!(NodeList { "items" => items });
 impl Pairs<'_> {
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.0.iter().find(|(own, _)| &**own == key).map(|(_, value)| &**value)
+        // of keys that come twice the last one counts, as in Go
+        self.0.iter().rev().find(|(own, _)| &**own == key).map(|(_, value)| &**value)
     }
 }
 
@@ -108,24 +117,38 @@ impl<'a> Asked<'a> {
 pub enum WireError {
     /// It is no JSON, or not of the expected form
     #[error("the body is not an ExtenderArgs object: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(String),
     /// A node has no name
     #[error("item {0} of Nodes has no metadata.name")]
     Nameless(usize),
+    /// A name or UID is longer than Kubernetes allows
+    #[error("the body is not an ExtenderArgs object: {0} has more than {MAX_NAME_BYTES} bytes")]
+    TooLong(&'static str),
 }
 
 /// Reads a request.
 pub fn read(body: &[u8]) -> Result<(Pod<'_>, Asked<'_>), WireError> {
-    let args: Args<'_> = serde_json::from_slice(body)?;
+    let args: Args<'_> = serde_json::from_slice(body)
+        .map_err(|error| WireError::Json(shortened(&error.to_string(), MAX_REASON_BYTES)))?;
+    let meta = &args.pod.metadata;
+    // they are kept for explanations, so they must be as short as they are in a cluster
+    for (what, text) in [("the pod's name", &meta.name), ("its namespace", &meta.namespace), ("its UID", &meta.uid)] {
+        if text.len() > MAX_NAME_BYTES {
+            return Err(WireError::TooLong(what));
+        }
+    }
     let asked = match (args.node_names, args.nodes) {
-        (Some(names), _) => Asked::Names(names),
+        (Some(names), _) => Asked::Names(names.0),
         (None, Some(list)) => {
             let items = list.items.iter().enumerate();
             let names = items.map(|(at, item)| object::name_of(item).ok_or(WireError::Nameless(at)));
-            Asked::Objects(names.collect::<Result<_, _>>()?, list.items)
+            Asked::Objects(names.collect::<Result<_, _>>()?, list.items.0)
         }
         (None, None) => Asked::Names(Vec::new()),
     };
+    if asked.names().iter().any(|name| name.len() > MAX_NAME_BYTES) {
+        return Err(WireError::TooLong("the name of a node"));
+    }
     Ok((args.pod, asked))
 }
 
@@ -168,5 +191,33 @@ mod tests {
         }
         let error = read(br#"{"Nodes":{"items":[{"metadata":{"name":"a"}},{}]}}"#).expect_err("nameless").to_string();
         assert!(error.contains("item 1"), "{error}");
+    }
+
+    #[test]
+    fn nothing_that_is_kept_or_shown_is_longer_than_in_a_cluster() {
+        let long = "x".repeat(1_000_000);
+        for wrong in [
+            format!(r#"{{"Pod":"{long}"}}"#),
+            format!(r#"{{"Pod":{{"metadata":{{"name":"{long}"}}}}}}"#),
+            format!(r#"{{"Pod":{{"metadata":{{"namespace":"{long}"}}}}}}"#),
+            format!(r#"{{"Pod":{{"metadata":{{"uid":"{long}"}}}}}}"#),
+            format!(r#"{{"NodeNames":["{long}"]}}"#),
+            format!(r#"{{"Nodes":{{"items":[{{"metadata":{{"name":"{long}"}}}}]}}}}"#),
+            format!(r#"{{"NodeNames":["a"{}]}}"#, r#","a""#.repeat(list::MAX_ENTRIES)),
+            format!(r#"{{"Nodes":{{"items":[1{}]}}}}"#, ",1".repeat(list::MAX_ENTRIES)),
+            format!(r#"{{"Pod":{{"metadata":{{"labels":{{"a":""{}}}}}}}}}"#, r#","a":"""#.repeat(list::MAX_ENTRIES)),
+        ] {
+            let error = read(wrong.as_bytes()).expect_err("too much").to_string();
+            assert!(error.len() < 400, "{} bytes", error.len());
+        }
+        assert!(read(format!(r#"{{"NodeNames":["{}"]}}"#, "x".repeat(253)).as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn of_keys_that_come_twice_the_last_one_counts_as_in_go() {
+        let body = br#"{"Pod":{"metadata":{"name":"a","labels":{"k":"1","k":"2"}}},"pod":{"metadata":{"namespace":"n","labels":{"k":"3","k":"4"}}},"NodeNames":["a"],"nodeNames":["b"]}"#;
+        let (pod, asked) = read(body).expect("it is a request");
+        assert_eq!((pod.metadata.labels.get("k"), &*pod.metadata.namespace), (Some("4"), "n"));
+        assert_eq!(asked.names(), [Text::from("b")]);
     }
 }

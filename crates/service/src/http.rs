@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -13,13 +14,13 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 
 /// A client that has not sent its request in this time is disconnected.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Requests are one line; nobody needs more.
 const MAX_HEADER_BYTES: usize = 8 * 1024;
-/// The kubelet, a scraper and a person; more is rather a mistake.
+/// The kubelet, a scraper and a person; of more, the oldest are closed.
 const MAX_CONNECTIONS: usize = 32;
 /// Connections are closed after the answer, so that none lingers.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -56,7 +57,7 @@ where
     F: Fn(String) -> A + Clone + Send + 'static,
     A: Future<Output = Answer> + Send + 'static,
 {
-    accept(address, MAX_CONNECTIONS, move |stream| {
+    accept(address, MAX_CONNECTIONS, move |stream, _| {
         let answer = answer.clone();
         async move {
             let service = service_fn(move |request| {
@@ -76,28 +77,57 @@ where
     .await
 }
 
-/// Binds the address at once and has every connection handled until the runtime ends, at most so many at a time.
+/// When a connection was last used, in comparison with the other connections of its listener.
+#[derive(Clone, Debug)]
+pub struct LastUse {
+    own: Arc<AtomicU64>,
+    newest: Arc<AtomicU64>,
+}
+
+impl LastUse {
+    fn new(newest: &Arc<AtomicU64>) -> Self {
+        let last_use = Self { own: Arc::default(), newest: Arc::clone(newest) };
+        last_use.renew();
+        last_use
+    }
+
+    /// Marks the connection as the one that was used last.
+    pub fn renew(&self) {
+        self.own.store(self.newest.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    fn number(&self) -> u64 {
+        self.own.load(Ordering::Relaxed)
+    }
+}
+
+/// Binds the address at once and has every connection handled until the runtime ends, at most so many at a time. One more closes
+/// the connection that was unused for the longest time: clients that hold connections open cannot lock out the others.
 pub async fn accept<F, H>(address: SocketAddr, at_a_time: usize, handle: F) -> std::io::Result<SocketAddr>
 where
-    F: Fn(TcpStream) -> H + Send + 'static,
+    F: Fn(TcpStream, LastUse) -> H + Send + 'static,
     H: Future<Output = ()> + Send + 'static,
 {
     let listener = TcpListener::bind(address).await?;
     let bound = listener.local_addr()?;
-    let places = Arc::new(Semaphore::new(at_a_time));
     tokio::spawn(async move {
+        let newest = Arc::default();
+        let mut open: Vec<(LastUse, AbortHandle)> = Vec::new();
         loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
             let Ok((stream, _)) = listener.accept().await else {
                 // out of file descriptors, for example: that may pass
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
-            let handled = handle(stream);
-            tokio::spawn(async move {
-                handled.await;
-                drop(place);
-            });
+            open.retain(|(_, task)| !task.is_finished());
+            if open.len() >= at_a_time
+                && let Some(oldest) = (0..open.len()).min_by_key(|at| open[*at].0.number())
+            {
+                open.swap_remove(oldest).1.abort();
+            }
+            let last_use = LastUse::new(&newest);
+            let task = tokio::spawn(handle(stream, last_use.clone()));
+            open.push((last_use, task.abort_handle()));
         }
     });
     Ok(bound)
@@ -141,5 +171,46 @@ mod tests {
         assert!(text.starts_with("HTTP/1.1 200") && text.ends_with("you asked for /any/path\n"), "{text}");
         let text = ask(address, "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n").await;
         assert!(text.starts_with("HTTP/1.1 405"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn clients_that_say_nothing_do_not_lock_out_the_others() {
+        let answer = |_| async move { Answer::ok("here\n") };
+        let address = serve(SocketAddr::from(([127, 0, 0, 1], 0)), answer).await.expect("a free port");
+        let mut silent = Vec::new();
+        for _ in 0..3 * MAX_CONNECTIONS {
+            silent.push(tokio::net::TcpStream::connect(address).await.expect("it listens"));
+        }
+        let asking = ask(address, "GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+        let text = tokio::time::timeout(Duration::from_secs(1), asking).await.expect("it answers at once");
+        assert!(text.ends_with("here\n"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn the_connection_that_was_unused_for_the_longest_time_is_closed_first() {
+        let echo = |mut stream: TcpStream, last_use: LastUse| async move {
+            let mut byte = [0];
+            while stream.read_exact(&mut byte).await.is_ok() {
+                last_use.renew();
+                let _ = stream.write_all(&byte).await;
+            }
+        };
+        let address = accept(SocketAddr::from(([127, 0, 0, 1], 0)), 2, echo).await.expect("a free port");
+        let mut connections = Vec::new();
+        for _ in 0..2 {
+            connections.push(tokio::net::TcpStream::connect(address).await.expect("it listens"));
+        }
+        for at in [1, 0] {
+            connections[at].write_all(b"x").await.expect("open");
+            connections[at].read_exact(&mut [0]).await.expect("open");
+        }
+        let mut third = tokio::net::TcpStream::connect(address).await.expect("it listens");
+        third.write_all(b"x").await.expect("open");
+        third.read_exact(&mut [0]).await.expect("it is served");
+        let mut byte = [0];
+        let closing = tokio::time::timeout(Duration::from_secs(5), connections[1].read_exact(&mut byte));
+        assert!(closing.await.expect("closed at once").is_err(), "closed");
+        connections[0].write_all(b"x").await.expect("open");
+        connections[0].read_exact(&mut [0]).await.expect("still open");
     }
 }

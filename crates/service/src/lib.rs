@@ -8,4 +8,5 @@ pub mod feed;
 pub mod http;
 pub mod log;
 pub mod metrics;
+pub mod patience;
 pub mod shutdown;

@@ -31,3 +31,25 @@ pub fn start(target: &'static str, level: LevelFilter, format: Format) {
 }
 
 pub use tracing_subscriber::filter::LevelFilter as Level;
+
+/// A text of others as part of a log line or message: one line of at most so many bytes.
+pub fn shortened(text: &str, most: usize) -> String {
+    let end = text.floor_char_boundary(most);
+    let mut line = text[..end].replace(char::is_control, " ");
+    if end < text.len() {
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_others_become_one_short_line() {
+        assert_eq!(shortened("a\nb\u{1b}[1m", 100), "a b [1m");
+        assert_eq!(shortened("ää", 3), "ä…");
+        assert_eq!(shortened("", 3), "");
+    }
+}

@@ -50,7 +50,8 @@ def plug_in(node, pid):
 
 def unplug(node):
     """The kernel removes the cable of an ended node some time later; its successor needs the same port now."""
-    at_bridge(node, "sh", "-c", f"[ ! -e /proc/sys/net/ipv4/conf/port{node.number} ] || ip link delete port{node.number}")
+    port = f"port{node.number}"
+    at_bridge(node, "sh", "-c", f"[ ! -e /proc/sys/net/ipv4/conf/{port} ] || ip link delete {port}")
 
 
 def at_bridge(node, *command):

@@ -17,10 +17,8 @@ def partition(node, from_nodes=()):
     """Cuts both ways between the node and the others, or only those that are named."""
     with lock.held(node.bed):
         others = list(from_nodes) or [other for other in node.bed.nodes() if other != node]
-        if node in others:
-            raise Problem(f"{node.name} cannot be cut off from itself; testbed partition {node.name} --api cuts its API off")
-        if not others:
-            raise Problem(f"{node.name} is the only node of the bed; testbed partition {node.name} --api cuts its API off")
+        if not others or node in others:
+            raise Problem(f"{node.name} needs another node to be cut off from; --api cuts it off from its own API")
         expect_running(node)
         for other in filter(is_running, others):
             lose_packets(node, other.address)

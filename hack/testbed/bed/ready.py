@@ -7,7 +7,7 @@ from .watch import CONTROL_PLANE
 
 
 def are_ready(*what):
-    """A check that all these are Ready. kubectl waits; when something is not there yet it ends, and is started again."""
+    """A check that all these are Ready. kubectl waits, ends when something is not there yet, and is started again."""
     waiting = None
 
     def check():

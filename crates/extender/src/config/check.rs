@@ -10,6 +10,9 @@ use crate::url::Url;
 /// More policies than this are rather a mistake, and each costs a query and a column.
 const MAX_POLICIES: usize = 64;
 
+/// The sum of weights must stay a number.
+const MAX_WEIGHT: f64 = 1e6;
+
 /// What is wrong, and at which place of the file.
 #[derive(Debug)]
 pub(super) struct Fault {
@@ -106,8 +109,8 @@ fn policy(index: usize, policy: &Policy) -> Result<(), Fault> {
     if (policy.node.is == NodeField::NodeLabel) != policy.node.node_label.is_some() {
         return fault(at("node"), "is: nodeLabel and nodeLabel: KEY go together");
     }
-    if !(policy.weight >= 0.0 && policy.weight.is_finite()) {
-        return fault(at("weight"), "weight must be 0 or more");
+    if !(0.0..=MAX_WEIGHT).contains(&policy.weight) {
+        return fault(at("weight"), format!("weight must be 0 or more and at most {MAX_WEIGHT}"));
     }
     if policy.weight == 0.0 && !policy.refuses() {
         return fault(at("weight"), "with weight 0 and neither avoidAbove nor avoidBelow the policy does nothing");

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use crate::config::WhenAllExceed;
 use crate::snapshot::Column;
 
+/// How reasons begin: the scheduler writes them into the status of pods that wait.
+pub const SIGNATURE: &str = "schedpatch-extender: ";
 /// No column refuses the node.
 pub const NONE: u8 = u8::MAX;
 
@@ -35,14 +37,14 @@ impl Refusals {
             (None, Some(least)) => format!(" below {least}"),
             (None, None) => String::new(),
         };
-        Some(format!("schedpatch-extender: {}{limit}", policy.name))
+        Some(format!("{SIGNATURE}{}{limit}", policy.name))
     }
 
     /// Why a node is refused, with its value, for people who ask.
     pub fn reason(&self, columns: &[Column<'_>], asked: &[u32], at: usize) -> Option<String> {
         let column = columns.get(usize::from(*self.by.get(at)?))?;
         let (policy, value) = (column.policy, column.value(*asked.get(at)?));
-        let mut text = format!("schedpatch-extender: {} is {}", policy.name, short(value));
+        let mut text = format!("{SIGNATURE}{} is {}", policy.name, short(value));
         if let Some(most) = policy.avoid_above.filter(|most| value > *most) {
             let _ = write!(text, ", above {most}");
         } else if let Some(least) = policy.avoid_below {

@@ -35,6 +35,8 @@ impl Random {
             1 => small * 1e300,
             2 => 0.0,
             3 => small * f64::MAX,
+            4 => -0.0,
+            5 => f64::from_bits(self.below(3)),
             _ => small,
         }
     }
@@ -189,6 +191,17 @@ fn pods_that_were_just_bound_never_make_their_node_better() {
 }
 
 #[test]
+fn values_that_differ_by_less_than_any_number_are_the_same() {
+    let text = "prometheus: {url: 'http://p'}\npolicies:\n- {name: a, query: q, prefer: lower}\n- {name: b, query: q, prefer: lower}\n";
+    let config = parse("test.yaml".as_ref(), text).expect("it is valid");
+    let values = [[0.0, f64::from_bits(1)], [0.0, 1.0]];
+    let columns =
+        [0, 1].map(|at| Column { number: at, policy: &config.policies[at], values: Cow::Borrowed(&values[at][..]) });
+    let scores = score(&columns, &[0, 1], None, 0.1);
+    assert_eq!(scores.points, [10, 0], "the other policy decides: {:?}", scores.totals);
+}
+
+#[test]
 fn clear_differences_use_all_points_and_noise_does_not() {
     let text =
         "prometheus: {url: 'http://p'}\npolicies:\n- {name: cpu, query: q, prefer: lower, range: {from: 0, to: 1}}\n";
@@ -204,4 +217,5 @@ fn clear_differences_use_all_points_and_noise_does_not() {
     assert_eq!(points(&[0.9, 0.9, f64::NAN]), [5, 5, 5], "an exporter that is down does not win");
     assert_eq!(points(&[f64::NAN, f64::NAN]), [5, 5]);
     assert!(points(&[]).is_empty());
+    assert_eq!(points(&[0.0, -0.0]), [5, 5]);
 }

@@ -81,13 +81,13 @@ pub fn unit_scores(column: &Column<'_>, asked: &[u32], units: &mut [f64]) -> usi
         Prefer::Lower => (to, from),
         Prefer::Higher => (from, to),
     };
-    if from >= to {
-        // all nodes have the same value
+    // halved, since the distance of two numbers may be greater than any number
+    let width = best / 2.0 - worst / 2.0;
+    if width == 0.0 {
+        // all nodes have the same value, or values whose distance is smaller than any number
         units.fill(0.5);
         return known;
     }
-    // halved, since the distance of two numbers may be greater than any number
-    let width = best / 2.0 - worst / 2.0;
     let mut sum = 0.0;
     for unit in units.iter_mut() {
         let score = ((*unit / 2.0 - worst / 2.0) / width).clamp(0.0, 1.0);

@@ -19,8 +19,8 @@ pub(super) struct Chunks {
 
 impl Chunks {
     /// Gives the room back when the body is gone.
-    pub(super) fn holding(self, room: OwnedSemaphorePermit) -> Self {
-        Self { _room: Some(room), ..self }
+    pub(super) fn holding(self, room: Option<OwnedSemaphorePermit>) -> Self {
+        Self { _room: room, ..self }
     }
 }
 

@@ -2,9 +2,7 @@
 
 use hyper::body::Incoming;
 use hyper::{Request, Response, Uri};
-use kube::core::Request as ApiRequest;
 use kube::core::params::ListParams;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -36,10 +34,10 @@ pub fn why_not_ready(state: &State) -> Option<String> {
     })
 }
 
-#[derive(Deserialize)]
-struct PodList<'a> {
-    #[serde(borrow, default)]
-    items: Vec<&'a RawValue>,
+/// Whether a text may be the name of a pod or namespace. It becomes part of a path and of a selector.
+fn is_name(text: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    (1..=253).contains(&text.len()) && text.bytes().all(is_allowed) && !text.starts_with('.')
 }
 
 impl Server {
@@ -80,24 +78,19 @@ impl Server {
         };
         let is_json = value("output").as_deref() == Some("json");
         let wanted = value("pod").unwrap_or_default();
-        let Some((namespace, name)) = wanted.split_once('/').filter(|(a, b)| !a.is_empty() && !b.is_empty()) else {
+        let Some((namespace, name)) = wanted.split_once('/').filter(|(a, b)| is_name(a) && is_name(b)) else {
             return text(400, "name a pod: /explain?pod=NAMESPACE/NAME\n");
         };
         let Some(api) = &self.api else {
             return text(501, "there is no API server to look the pod up: POST an ExtenderArgs object to /explain\n");
         };
         let params = ListParams::default().fields(&format!("metadata.name={name}"));
-        let request = ApiRequest::new(format!("/api/v1/namespaces/{namespace}/pods")).list(&params);
-        let listed = match request {
-            Ok(request) => api.client().request_text(request).await.map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
+        let listed = api.list::<Box<RawValue>>(&format!("/api/v1/namespaces/{namespace}/pods"), &params).await;
+        let pods = match listed {
+            Ok((pods, _)) => pods,
+            Err(error) => return text(502, format!("cannot look up the pod: {error}\n")),
         };
-        let listed = match listed {
-            Ok(listed) => listed,
-            Err(why) => return text(502, format!("cannot look up the pod: {why}\n")),
-        };
-        let pods: PodList<'_> = serde_json::from_str(&listed).unwrap_or(PodList { items: Vec::new() });
-        let Some(raw) = pods.items.first() else { return text(404, format!("there is no pod {namespace}/{name}\n")) };
+        let Some(raw) = pods.first() else { return text(404, format!("there is no pod {namespace}/{name}\n")) };
         match serde_json::from_str::<Pod<'_>>(raw.get()) {
             Ok(pod) => self.explained(&pod, raw.get(), &self.known_nodes(), is_json),
             Err(error) => text(502, format!("cannot read the pod: {error}\n")),

@@ -1,6 +1,8 @@
 //! `/filter` and `/prioritize`: the scheduler's questions.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::time::Duration;
 
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response};
@@ -18,6 +20,8 @@ use crate::wire::{self, Asked, Piece, Pod};
 
 /// Refusals whose reasons are remembered for people.
 const SOME: usize = 5;
+/// Pause between two log lines about requests that cannot be read.
+const COMPLAINT_PAUSE: Duration = Duration::from_mins(1);
 
 impl Server {
     /// Answers a question of the scheduler. Lack of data is never an error: only a request that cannot be read is.
@@ -34,7 +38,9 @@ impl Server {
             Ok(read) => read,
             Err(error) => {
                 self.state.metrics.answered(verb, "unreadable", began.elapsed());
-                tracing::warn!(verb, %error, "a request cannot be read; is this the scheduler?");
+                if self.may_complain(began) {
+                    tracing::warn!(verb, %error, "a request cannot be read; is this the scheduler? Further ones are not logged for a minute");
+                }
                 return text(400, format!("{error}\n"));
             }
         };
@@ -71,6 +77,16 @@ impl Server {
             Piece::Old(range) => body.slice(range),
         });
         json_pieces(pieces.collect(), room)
+    }
+
+    /// Whether a line may be logged about a request that anybody may have sent.
+    fn may_complain(&self, now: Instant) -> bool {
+        let mut last = self.complained.lock().unwrap_or_else(PoisonError::into_inner);
+        let may = last.is_none_or(|last| now.saturating_duration_since(last) >= COMPLAINT_PAUSE);
+        if may {
+            *last = Some(now);
+        }
+        may
     }
 
     fn prioritize(
@@ -126,6 +142,7 @@ impl Server {
             self.state.tracker().refused(&meta.uid, || Waiting {
                 namespace: meta.namespace.to_string(),
                 name: meta.name.to_string(),
+                uid: meta.uid.to_string(),
                 choice,
             });
         }

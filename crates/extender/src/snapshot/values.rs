@@ -13,6 +13,9 @@ use crate::mapping::NodeBook;
 use crate::select::join_key;
 use crate::series::{self, SeriesError};
 
+/// A series may be about all nodes of a zone: so many values may come of all series, 48 MB.
+const MAX_VALUES: usize = 3_000_000;
+
 /// What became of the series of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -52,6 +55,7 @@ impl Values {
         labels.extend(policy.workload.keys().map(String::as_str));
         let mut values = Self { taken: Some(now), ..Self::default() };
         let mut positions = Vec::new();
+        let mut number_of_values = 0;
         for body in bodies {
             series::read(body, &labels, &mut |found, value| {
                 values.report.series += 1;
@@ -68,10 +72,14 @@ impl Values {
                 }
                 let key: Option<Vec<&str>> = found[1..].iter().map(Option::as_deref).collect();
                 let key = key.filter(|key| !key.is_empty()).map(|key| join_key(key.into_iter()));
-                for position in &positions {
+                number_of_values += positions.len();
+                for position in positions.iter().filter(|_| number_of_values <= MAX_VALUES) {
                     values.add(policy.prefer, *position, key.as_deref(), value);
                 }
             })?;
+        }
+        if number_of_values > MAX_VALUES {
+            return Err(SeriesError::TooMany(number_of_values));
         }
         values.finish(policy.prefer);
         Ok(values)
@@ -119,8 +127,12 @@ impl Values {
         }
         for (position, (sum, count)) in sums {
             let has_own = usize::try_from(position).ok().and_then(|at| self.plain.get(at)).is_some_and(|v| !v.is_nan());
-            if !has_own {
-                self.add(prefer, position, None, sum / count);
+            let mean = sum / count;
+            if !mean.is_finite() {
+                // the sum is greater than any number
+                self.report.not_numbers += 1;
+            } else if !has_own {
+                self.add(prefer, position, None, mean);
             }
         }
         self.report.duplicates += duplicates;
@@ -217,6 +229,9 @@ mod tests {
         assert_eq!((of("a"), of("b"), of("c"), of("e")), (Some(3.0), None, None, Some(-1000.0)));
         assert_eq!(read.report, Report { series: 6, unmapped: 1, duplicates: 1, not_numbers: 2 });
         assert!((values("prefer: higher", &[body]).0.plain[0] - 1.0).abs() < 1e-9);
+        let huge = vector(&[(r#""node":"a","app":"x""#, "1.7e308"), (r#""node":"a","app":"y""#, "1.7e308")]);
+        let (read, _) = values("prefer: lower, match: {app: labels.app}", &[huge]);
+        assert!(read.plain.iter().all(|value| !value.is_infinite()), "a mean is a number or missing: {:?}", read.plain);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::list::{MAX_ENTRIES, too_many};
 use super::{Pairs, Text};
 
 /// Reads a struct from an object: `object!(Struct { "key" => field })`. A null leaves the field at its default.
@@ -54,6 +55,9 @@ impl<'de> Deserialize<'de> for Pairs<'de> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut pairs = Vec::new();
                 while let Some(pair) = map.next_entry()? {
+                    if pairs.len() == MAX_ENTRIES {
+                        return Err(too_many());
+                    }
                     pairs.push(pair);
                 }
                 Ok(Pairs(pairs))

@@ -6,6 +6,7 @@
     reason = "tests make and break their own files"
 )]
 
+mod hostile;
 mod lies;
 mod reload;
 mod stage;

@@ -1,7 +1,7 @@
 //! A Prometheus of our own, a file, and an extender between them.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,6 +19,10 @@ pub enum Behaviour {
     Hangs,
     /// With half an answer
     Breaks,
+    /// With a redirection to this place
+    Moves(String),
+    /// Without end
+    Floods,
 }
 
 /// A Prometheus that does as it is told, whatever the query.
@@ -64,12 +68,24 @@ impl Prometheus {
             stream.read_exact(&mut body).await.ok()?;
             self.requests.lock().expect("unpoisoned").push(head + &String::from_utf8_lossy(&body));
             let behaviour = self.behaviour.lock().expect("unpoisoned").clone();
+            let mut place = "/elsewhere".to_owned();
             let (status, text, sent) = match behaviour {
+                Behaviour::Moves(to) => {
+                    place = to;
+                    (302, String::new(), 0)
+                }
+                Behaviour::Floods => {
+                    stream.write_all(b"HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\n").await.ok()?;
+                    let chunk = format!("100000\r\n{}\r\n", " ".repeat(0x0010_0000));
+                    loop {
+                        stream.write_all(chunk.as_bytes()).await.ok()?;
+                    }
+                }
                 Behaviour::Hangs => std::future::pending().await,
                 Behaviour::Breaks => (200, "{\"status\":\"success\",\"data\":{\"resul".to_owned(), 1000),
                 Behaviour::Says(status, text) => (status, text.clone(), text.len()),
             };
-            let head = format!("HTTP/1.1 {status} x\r\nlocation: /elsewhere\r\ncontent-length: {sent}\r\n\r\n");
+            let head = format!("HTTP/1.1 {status} x\r\nlocation: {place}\r\ncontent-length: {sent}\r\n\r\n");
             stream.write_all(head.as_bytes()).await.ok()?;
             stream.write_all(text.as_bytes()).await.ok()?;
             if sent != text.len() {
@@ -104,6 +120,13 @@ pub struct Stage {
 }
 
 static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+/// Replaces a file as the kubelet does: another one takes its place.
+pub fn replace(file: &Path, text: &[u8]) {
+    let new = file.with_extension("new");
+    std::fs::write(&new, text).expect("written");
+    std::fs::rename(&new, file).expect("renamed");
+}
 
 /// A directory that no other test has.
 pub fn scratch() -> PathBuf {
