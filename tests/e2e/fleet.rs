@@ -148,7 +148,7 @@ fn helm_install_brings_three_nodes_to_the_configuration_one_by_one(control_plane
         let status = control_plane.node().run(&[PROGRAM, "rollout", "status", "--kubeconfig", ADMIN]);
         if status.stdout.contains(&format!("sealed      {}", &verified[0][..12])) { Ok(()) } else { Err(status.stdout) }
     });
-    control_plane.node().run(&[PROGRAM, "status", "--kubeconfig", ADMIN]).succeeded();
+    control_plane.node().run(&[PROGRAM, "status", "--wait=1m", "--kubeconfig", ADMIN]).succeeded();
 }
 
 fn a_change_goes_over_three_nodes_with_one_restart_each(control_plane: &ControlPlane) {
