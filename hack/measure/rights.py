@@ -14,7 +14,7 @@ KUBECONFIG = f"{DIRECTORY}/agent.conf"
 def account(node):
     """Makes it, and gives the path of its kubeconfig in the node."""
     names = ("clusterrole", "clusterrolebinding", "role-events", "role-pods", "rolebinding-events", "rolebinding-pods",
-             "serviceaccount")
+             "serviceaccount", "lease", "role-release", "role-kubelets")
     shown = [word for name in names for word in ("--show-only", f"templates/{name}.yaml")]
     chart = ROOT / "charts/schedpatch"
     objects = node.run("helm", "template", ACCOUNT, chart, "-n", NAMESPACE, "--set", "existingConfigMap=none", *shown)

@@ -48,7 +48,8 @@ impl ConfigMaps {
     }
 
     fn keep(&mut self, known: Sources) -> Sources {
-        if known == Sources::Unknown {
+        // an API server that was cut off from its peers refuses everybody, whatever their rights
+        if matches!(known, Sources::Unknown | Sources::Forbidden(_)) && self.last.is_some() {
             return self.last.clone().unwrap_or(known);
         }
         self.last = Some(known.clone());

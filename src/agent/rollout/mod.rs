@@ -36,7 +36,7 @@ const LOOK_SELDOM: Duration = Duration::from_secs(30);
 /// So often it looks again soon.
 const SOON: u32 = 24;
 /// First and longest pause after a change that could not be made.
-const FIRST_BACK_OFF: Duration = Duration::from_mins(1);
+const FIRST_BACK_OFF: Duration = Duration::from_mins(2);
 const LAST_BACK_OFF: Duration = Duration::from_mins(10);
 /// Writes of the record in one turn of the loop.
 const MAX_WRITES: usize = 8;
@@ -211,9 +211,13 @@ impl Agent {
             NextStep::Wait(waiting) => {
                 let brake = self.brake_of(seen).filter(|_| waiting == rollout::Waiting::BackOff);
                 let after = self.wait_longer();
-                Some(match brake {
-                    Some(rest) => Part::Done(Permission::Denied(rest), Some(after)),
-                    None => Part::denied(words::of_waiting(&waiting, peers, &self.options.node), after),
+                let stopped = self.member.as_ref().and_then(|member| member.stopped.as_ref());
+                let stopped = stopped.filter(|(digest, _)| me.wanted == Some(*digest));
+                let stopped = stopped.filter(|_| waiting == rollout::Waiting::BackOff);
+                Some(match (brake, stopped) {
+                    (Some(rest), _) => Part::Done(Permission::Denied(rest), Some(after)),
+                    (None, Some((_, why))) => Part::denied(words::tries_again(why), after),
+                    (None, None) => Part::denied(words::of_waiting(&waiting, peers, &self.options.node), after),
                 })
             }
             NextStep::Judge => {

@@ -82,6 +82,12 @@ pub(super) fn of_rest(record: &Record, me: &Me, seen: &Seen) -> NodeState {
     waiting("NotNow", "the rollout asks for nothing on this node now")
 }
 
+/// What is wanted could not be started here, and nobody is to blame.
+pub(super) fn tries_again(why: &str) -> NodeState {
+    let message = format!("{why}; the scheduler runs as before, and the agent tries again, less and less often");
+    NodeState::new(Phase::RolledBack, "TriesAgain", message)
+}
+
 /// There is no Lease.
 pub(super) fn lease_missing() -> NodeState {
     let message = format!(
