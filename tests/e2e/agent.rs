@@ -73,6 +73,16 @@ impl<'a> Agent<'a> {
         })
     }
 
+    /// The same by the reason, where a phase has several.
+    #[track_caller]
+    pub fn wait_for_reason(&self, reason: &str, since: usize, limit: Duration) -> Told {
+        wait_until(&format!("the agent to say why: {reason}"), limit, || {
+            let told = self.told();
+            let found = told.iter().skip(since).find(|told| told.reason == reason);
+            found.cloned().ok_or_else(|| format!("{:#?}", &told[told.len().min(since)..]))
+        })
+    }
+
     /// How long it took from its first line to Ready.
     #[track_caller]
     pub fn seconds_to_ready(&self) -> f64 {

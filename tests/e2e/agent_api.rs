@@ -26,8 +26,8 @@ fn a_change_while_the_api_is_away_waits_for_it(control_plane: &ControlPlane) {
 
     let (manifest, wanted) = (control_plane.manifest(), Wanted::another());
     control_plane.write_source(&wanted.text());
-    let waiting = agent.wait_for("Waiting", 0, LONG);
-    assert_eq!(waiting.reason, "ApiAway");
+    let waiting = agent.wait_for_reason("ApiAway", 0, LONG);
+    assert_eq!(waiting.phase, "Waiting");
     assert_eq!(control_plane.manifest(), manifest, "nothing new is begun");
     drop(away);
     control_plane.readyz().wait_until_ready_at(wanted, LONG);
@@ -55,10 +55,10 @@ fn while_the_api_hangs_a_change_is_not_ready_and_waits_for_it(control_plane: &Co
     control_plane.write_source(&wanted.text());
     control_plane.readyz().wait("/readyz to say 503", seconds(5), |sample| sample.code == 503);
     let took = begin.elapsed();
-    let waiting = agent.wait_for("Waiting", 0, seconds(60));
+    let waiting = agent.wait_for_reason("ApiAway", 0, seconds(60));
     control_plane.node().run(&["kill", "-CONT", server.trim()]).succeeded();
     assert!(took < seconds(2), "not ready any more after {took:?}");
-    assert_eq!(waiting.reason, "ApiAway", "{}", waiting.message);
+    assert_eq!(waiting.phase, "Waiting", "{}", waiting.message);
     assert_eq!(control_plane.manifest(), manifest, "nothing new is begun");
     control_plane.readyz().wait_until_ready_at(wanted, LONG);
 }
@@ -80,12 +80,12 @@ fn an_agent_whom_the_api_does_not_know_begins_nothing_until_its_token_is_renewed
     control_plane.readyz().wait_until_ready_at(wanted, seconds(5));
     let next = Wanted::another();
     control_plane.write_source(&next.text());
-    let waiting = agent.wait_for("Waiting", 0, LONG);
+    let waiting = agent.wait_for_reason("ApiAway", 0, LONG);
     assert!(waiting.message.contains("Unauthorized"), "{}", waiting.message);
     control_plane.readyz().wait("/readyz to say 503", seconds(5), |sample| sample.code == 503);
     agent.kill_9();
     let agent = Agent::start_as(control_plane, kubeconfig, &[]);
-    agent.wait_for("Waiting", 0, LONG);
+    agent.wait_for_reason("ApiAway", 0, LONG);
     control_plane.no_restart(mark).unwrap_or_else(|seen| panic!("{seen}"));
 
     // as the kubelet does with a service account's token, for an agent that goes on running

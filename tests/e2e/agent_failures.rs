@@ -98,11 +98,7 @@ fn the_last_healthy_scheduler_waits_for_another_one(control_plane: &ControlPlane
     control_plane.node().kubectl(&["create", "-f", "/etc/kubernetes/e2e/second.json"]).succeeded();
     let (since, manifest) = (agent.told().len(), control_plane.manifest());
     control_plane.write_source(&Wanted::another().text());
-    let waiting = wait_until("the agent to wait for another scheduler", LONG, || {
-        let told = agent.told();
-        let found = told.iter().skip(since).find(|told| told.reason == "LastHealthy").cloned();
-        found.ok_or_else(|| format!("{told:#?}"))
-    });
+    let waiting = agent.wait_for_reason("LastHealthy", since, LONG);
     control_plane.node().kubectl(&["delete", "node", "second"]).succeeded();
     assert_eq!(waiting.phase, "Waiting");
     assert_eq!(control_plane.manifest(), manifest, "nothing new is begun");
