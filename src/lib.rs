@@ -35,6 +35,7 @@ pub mod sandbox;
 pub mod settings;
 pub mod status;
 pub mod target;
+pub mod test_pod;
 pub mod timestamp;
 mod url;
 pub mod verify;

@@ -17,6 +17,8 @@ pub enum Phase {
     Blocked,
     /// Another node, or the API, must come first
     Waiting,
+    /// The scheduler checks a new text, and runs as before
+    Preflight,
     /// In the middle of writing
     Applying,
     /// In the middle of proving
@@ -37,10 +39,11 @@ pub enum Phase {
 
 impl Phase {
     /// All of them, for metrics and documents.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Pending,
         Self::Blocked,
         Self::Waiting,
+        Self::Preflight,
         Self::Applying,
         Self::Verifying,
         Self::Unknown,
@@ -57,6 +60,7 @@ impl Phase {
             Self::Pending => "Pending",
             Self::Blocked => "Blocked",
             Self::Waiting => "Waiting",
+            Self::Preflight => "Preflight",
             Self::Applying => "Applying",
             Self::Verifying => "Verifying",
             Self::Unknown => "Unknown",
@@ -135,11 +139,14 @@ pub struct Fault {
     pub revision: String,
     /// In words
     pub reason: String,
+    /// Whether it never ran: the scheduler refused it in a preflight
+    pub by_preflight: bool,
 }
 
 impl Fault {
-    fn of(revision: &str, bad: &Bad) -> Self {
-        Self { revision: revision.to_owned(), reason: bad.reason.clone() }
+    /// What a mark says.
+    pub fn of(revision: &str, bad: &Bad) -> Self {
+        Self { revision: revision.to_owned(), reason: bad.reason.clone(), by_preflight: bad.by_preflight }
     }
 }
 
@@ -296,8 +303,15 @@ fn after_verdict_of_wanted(verdict: &Verdict, was_proven: bool, waits_for_image:
 
 fn after_verdict_of_last_good(verdict: &Verdict, failed: &Fault, was_proven: bool, may_clear: bool) -> Action {
     let say = |phase, reason: &str, message: &str| Action::Say(NodeState::new(phase, reason, message));
-    let Fault { revision, reason } = failed;
+    let Fault { revision, reason, by_preflight } = failed;
     match verdict {
+        Verdict::Proven(_) if was_proven && *by_preflight => {
+            let message = format!(
+                "the scheduler refuses revision {revision}: {reason}; it was not applied, and the scheduler runs as before. Change \
+                 the configuration, or have it tried again with schedpatch rollout retry"
+            );
+            say(Phase::Blocked, "PreflightFailed", &message)
+        }
         Verdict::Proven(_) if was_proven => {
             let message = format!(
                 "revision {revision} failed: {reason}; the scheduler runs as before. Change the configuration, or \

@@ -1,6 +1,8 @@
 //! One pass from left to right: look, plan, write. First start, a changed source, an overwritten manifest and recovery
 //! after a crash are all this.
 
+mod preflight;
+
 use std::fmt;
 use std::thread;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use crate::plan::{self, Direction, Plan};
 use crate::revision::Digest;
 use crate::settings::Settings;
 use crate::timestamp::Timestamp;
+pub use preflight::{begin_preflight, end_preflights};
 
 /// Pause for a writer that writes in place to finish.
 pub(crate) const QUIET: Duration = Duration::from_millis(100);

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::overrides::SchedulerOverrides;
+use crate::overrides::{OnUpgrade, SchedulerOverrides};
 
 /// Raised when the same input is written differently than before, so that nodes notice.
 const EDIT_FORMAT: &str = "static-pod/1";
@@ -50,11 +50,15 @@ impl Digest {
         if *overrides == SchedulerOverrides::default() {
             return of_sources;
         }
-        let SchedulerOverrides { image, version, args, mounts, dns_policy } = overrides;
+        let SchedulerOverrides { image, version, command, run_as_user, image_on_upgrade, args, mounts, dns_policy } =
+            overrides;
         let one = |name: &str, text: &Option<String>| text.as_ref().map(|text| format!("{name} {text}"));
         let args = args.iter().map(|(name, value)| format!("arg {name}={value}"));
         let mounts = mounts.iter().map(|path| format!("mount {path}"));
-        let single = [one("image", image), one("version", version), one("dns", dns_policy)].into_iter().flatten();
+        let user = run_as_user.map(|user| format!("user {user}"));
+        let keep = (*image_on_upgrade == OnUpgrade::Keep).then(|| "on-upgrade keep".to_owned());
+        let single = [one("image", image), one("version", version), one("dns", dns_policy), one("command", command)];
+        let single = single.into_iter().chain([user, keep]).flatten();
         let parts: Vec<String> = single.chain(args).chain(mounts).chain([of_sources.to_string()]).collect();
         Self::of_parts(parts.iter().map(String::as_bytes))
     }
@@ -105,14 +109,18 @@ impl TryFrom<String> for Digest {
 /// The revision of all that is written on a node except the generation: the composed files before `$(SCHEDPATCH_DIR)` is
 /// expanded, and what the manifest shall say besides.
 pub fn revision(files: &BTreeMap<String, Vec<u8>>, overrides: &SchedulerOverrides) -> String {
-    let SchedulerOverrides { image, version: _, args, mounts, dns_policy } = overrides;
+    let SchedulerOverrides { image, command, run_as_user, args, mounts, dns_policy, .. } = overrides;
     let of_files = Digest::of_files(files).0;
     let args: Vec<_> = args.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let list = |parts: &[String]| Digest::of_parts(parts.iter().map(String::as_bytes)).0;
     let (args, mounts) = (list(&args), list(mounts));
     let text = |text: &Option<String>| text.clone().unwrap_or_default().into_bytes();
     let (image, dns_policy) = (text(image), text(dns_policy));
-    let parts: [&[u8]; 6] = [EDIT_FORMAT.as_bytes(), &of_files, &image, &args, &mounts, &dns_policy];
+    let mut parts: Vec<&[u8]> = vec![EDIT_FORMAT.as_bytes(), &of_files, &image, &args, &mounts, &dns_policy];
+    // what came later is there only where it is asked for, so that older revisions keep their names
+    let program =
+        (command.as_ref().map(|command| format!("command {command}")), run_as_user.map(|user| format!("user {user}")));
+    parts.extend([&program.0, &program.1].into_iter().flatten().map(String::as_bytes));
     let mut revision = Digest::of_parts(parts).to_string();
     revision.truncate(REVISION_DIGITS);
     revision

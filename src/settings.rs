@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::finding::Finding;
 use crate::host::HostPath;
-pub use crate::overrides::SchedulerOverrides;
+pub use crate::overrides::{OnUpgrade, SchedulerOverrides};
 use crate::platform::{self, Platforms, Target};
 use crate::target::TargetKind;
 
@@ -34,6 +35,21 @@ pub struct Settings {
     pub accept: Vec<String>,
     /// Try a revision again that failed here
     pub retry: bool,
+    /// Whether the scheduler itself checks a new text first
+    pub preflight: Preflight,
+}
+
+/// Whether the scheduler itself checks a new text before the target is touched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preflight {
+    /// It does not: a new text is only verified once it is in place
+    #[default]
+    None,
+    /// It does, beside the one that runs
+    On {
+        /// So long its image may take to be pulled
+        timeout: Duration,
+    },
 }
 
 /// The files of one source by name.
@@ -63,6 +79,7 @@ impl Settings {
             overrides: SchedulerOverrides::default(),
             accept: Vec::new(),
             retry: false,
+            preflight: Preflight::None,
         }
     }
 

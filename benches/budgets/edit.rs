@@ -79,6 +79,8 @@ fn wanted(revision: &str) -> Wanted {
         generation: 1,
         config_dir: format!("/var/lib/schedpatch/revisions/{revision}"),
         image: None,
+        command: None,
+        run_as_user: None,
         dns_policy: None,
         args: Vec::new(),
         mounts: Vec::new(),

@@ -1,5 +1,7 @@
 //! Looking at the host: a snapshot, and the plan that follows from it.
 
+use tokio::time::Instant;
+
 use super::{Agent, Seen};
 use crate::apply;
 use crate::finding::Finding;
@@ -30,6 +32,7 @@ impl Agent {
     }
 
     pub(super) fn look_towards(&self, direction: Direction) -> Result<Seen, Finding> {
+        let taken = Instant::now();
         let (snapshot, plan) =
             reconcile::look_once(&self.request(direction, Initiator::Agent), self.last.snapshot.as_ref())?;
         let mut journal = snapshot.state.journal.clone();
@@ -39,6 +42,6 @@ impl Agent {
         }
         let settled = apply::is_settled(&plan, &snapshot, direction, &Initiator::Agent);
         let is_recorded = settled || apply::is_recorded(&plan, &snapshot, direction, &Initiator::Agent);
-        Ok(Seen { snapshot, plan, journal, settled, is_recorded, is_whole: direction == Direction::Apply })
+        Ok(Seen { snapshot, plan, journal, settled, is_recorded, is_whole: direction == Direction::Apply, taken })
     }
 }

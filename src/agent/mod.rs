@@ -8,9 +8,11 @@ mod change;
 mod judge;
 mod limit;
 mod look;
+mod newer;
 mod options;
 mod others;
 mod peers;
+mod preflight;
 mod reporting;
 mod rollout;
 mod seen;
@@ -39,6 +41,7 @@ use crate::verify::{Cause, Failure, Trial};
 use change::Pace;
 use options::{ClientHandle, Handles};
 pub use options::{Options, Outside, Proof, Release, SchedulerAt};
+use preflight::Preflights;
 use reporting::Reporting;
 use rollout::{Member, Part, Permission};
 use seen::{LastLook, Seen};
@@ -70,6 +73,7 @@ pub struct Agent {
     reporting: Reporting,
     /// Its part in the rollout over all nodes, once there is an API to agree through
     member: Option<Member>,
+    preflights: Preflights,
 }
 
 /// The commit on trial, and what became of the ones before it.
@@ -122,6 +126,7 @@ impl Agent {
             pace: Pace::default(),
             reporting: Reporting::new(report, turned),
             member: None,
+            preflights: Preflights::default(),
         }
     }
 
@@ -151,6 +156,7 @@ impl Agent {
                     }
                     () = news_of_sources(&mut self.watched.config_maps) => break,
                     () = news_of_rollout(&mut self.member) => break,
+                    () = self.preflights.changed() => break,
                     () = tokio::time::sleep_until(deadline) => {
                         if self.reporting.report.borrow().node_state.phase != Phase::Ready || self.has_changed() {
                             break;
@@ -185,6 +191,9 @@ impl Agent {
             self.work.is_pending = self.is_in_the_middle(&seen);
             if self.watch_over(&seen) {
                 // changes before the watch existed raised no event, so look again
+                continue;
+            }
+            if self.sweep_preflights(&seen) {
                 continue;
             }
             if seen.journal.is_restart_due() && self.restart_scheduler() {
@@ -281,7 +290,7 @@ impl Agent {
         let subject = match seen.journal.bad.iter().max_by_key(|(_, bad)| bad.since) {
             // what was proven before is in place again, after another revision failed
             Some((revision, bad)) if seen.has_run() && seen.came_by_rollback(bad) => {
-                let failed = Fault { revision: revision.clone(), reason: bad.reason.clone() };
+                let failed = Fault::of(revision, bad);
                 Subject::LastGood { failed, was_proven: false, may_clear: false }
             }
             _ => Subject::Wanted { was_proven: false, waits_for_image: self.waits_for_image(seen) },
@@ -339,6 +348,7 @@ impl Agent {
     /// Out of the middle nothing changes; in the middle what ran before comes back, so that whoever comes next finds a node
     /// that schedules.
     fn leave(mut self) -> Result<(), Finding> {
+        self.end_preflight();
         let seen = self.look_at_host()?;
         if !self.is_in_the_middle(&seen) {
             tracing::info!("stopping; what is applied stays");

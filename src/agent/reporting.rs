@@ -7,6 +7,7 @@ use super::{Agent, Seen};
 use crate::apply::{ForeignWrite, Receipt};
 use crate::phase::{NodeState, Phase};
 use crate::report::{Counts, Report};
+use crate::target::Observation;
 
 /// Where the agent reports to.
 #[derive(Debug)]
@@ -25,12 +26,22 @@ impl Reporting {
 
 impl Agent {
     /// Reports where this node is, and logs it if that is news.
+    /// The image of the running scheduler, by its digest, where a person asked for another one.
+    fn running_image(&mut self) -> Option<String> {
+        let (_, observer) = self.watched.scheduler.as_mut().filter(|_| self.settings.overrides.image.is_some())?;
+        match observer.latest().0 {
+            Observation::Running(running) => running.instance?.image,
+            _ => None,
+        }
+    }
+
     pub(super) fn say(&mut self, seen: Option<&Seen>, node_state: NodeState) {
         let before = self.reporting.report.borrow().clone();
         let is_news = (before.node_state.phase, &before.node_state.reason) != (node_state.phase, &node_state.reason)
             || before.node_state.message != node_state.message && node_state.phase != Phase::Verifying;
         let since = if before.node_state.phase == node_state.phase { before.since } else { (self.options.clock)() };
         let mut report = Report { node_state, since, counts: self.reporting.counts.clone(), ..before };
+        report.scheduler_image = self.running_image().or(report.scheduler_image);
         if let Some(Seen { plan, journal, is_whole, .. }) = seen {
             let target = plan.target.as_ref();
             let ours = target.and_then(|target| target.ours());

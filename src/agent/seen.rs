@@ -1,5 +1,7 @@
 //! What one look at the host found, and what follows from it for the commit that is in place.
 
+use tokio::time::Instant;
+
 use crate::journal::{Bad, Commit, Journal};
 use crate::observe::{Fingerprint, Snapshot};
 use crate::plan::Plan;
@@ -17,6 +19,8 @@ pub(super) struct Seen {
     pub is_recorded: bool,
     /// Whether the sources were read too
     pub is_whole: bool,
+    /// When the look began
+    pub taken: Instant,
 }
 
 /// What the agent keeps of its last look.

@@ -37,7 +37,15 @@ pub(super) fn next_journal(
             let digest = state.journal.current.as_ref().filter(|commit| commit.revision == *revision);
             let digest = digest.and_then(|commit| commit.digest);
             let (reason, retries) = (reason.clone(), journal.retries);
-            let bad = Bad { reason, since: now, original: *original, digest, retries, is_reported: false };
+            let bad = Bad {
+                reason,
+                since: now,
+                original: *original,
+                digest,
+                retries,
+                is_reported: false,
+                by_preflight: false,
+            };
             let is_marked = |own: &Bad| own.original.is_none() || own.original == bad.original;
             if !journal.bad.get(revision).is_some_and(is_marked) {
                 journal.bad.insert(revision.clone(), bad);

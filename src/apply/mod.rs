@@ -11,6 +11,7 @@ mod guard;
 mod host_fs;
 mod journal;
 mod lock;
+mod preflight;
 mod purge;
 mod replace;
 mod restart;
@@ -24,6 +25,7 @@ pub use error::ApplyError;
 pub use foreign_write::ForeignWrite;
 pub use host_fs::{HostFs, NewFile, RealFs};
 pub use lock::{Claim, Lock};
+pub use preflight::{begin_preflight, end_preflights};
 pub use purge::purge;
 
 use crate::finding::Finding;
@@ -99,6 +101,7 @@ pub fn is_recorded(plan: &Plan, snapshot: &Snapshot, direction: Direction, initi
         && plan.exposed.is_empty()
         && state.damaged.is_none()
         && !has_leftover
+        && snapshot.facts.preflights.is_empty()
         && journal == state.recorded
         && journal::texts_to_save(plan, state, &journal).is_empty()
 }
@@ -261,6 +264,7 @@ fn tidy_up(
         tightened => tightened?,
     }
     store.sweep(writer.root, &state.leftovers)?;
+    preflight::end_preflights(writer, snapshot)?;
     match plan.target.as_ref().filter(|target| facts.has_leftover(&target.path)) {
         Some(target) => Target::open(writer.root, &target.path)?.sweep(writer.fs),
         None => Ok(()),

@@ -92,6 +92,18 @@ pub(super) fn stage_beside<'a>(
     stage(fs, dir, (unfinished(name), name), content, attributes)
 }
 
+/// Writes a file that is new in a directory which is not ours.
+pub(super) fn stage_new<'a>(
+    fs: &'a dyn HostFs,
+    dir: &'a Dir,
+    name: &str,
+    content: &[u8],
+    access: Access,
+) -> Result<Staged<'a>, ApplyError> {
+    let attributes = FileAttributes { access, labels: Vec::new() };
+    stage(fs, dir, (unfinished(name), name), content, &attributes)
+}
+
 fn stage<'a>(
     fs: &'a dyn HostFs,
     dir: &'a Dir,

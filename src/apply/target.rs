@@ -13,6 +13,7 @@ use super::host_fs::HostFs;
 use super::replace::{self, FileAttributes, Staged};
 use crate::finding::Finding;
 use crate::host::{Dir, MAX_BYTES, Root, unfinished};
+use crate::plan::Access;
 
 /// As long as Linux lets a name be.
 const MAX_NAME_BYTES: usize = 255;
@@ -143,12 +144,27 @@ impl Target {
         Ok(Meanwhile { foreign_write, old })
     }
 
+    /// Puts a file beside the target, in one rename.
+    pub fn put_beside(&self, fs: &dyn HostFs, name: &str, content: &[u8], access: Access) -> Result<(), ApplyError> {
+        let staged = replace::stage_new(fs, &self.dir, name, content, access)?;
+        staged.sync()?;
+        staged.put()
+    }
+
+    /// Removes it; one that is gone already is no error.
+    pub fn remove(&self, fs: &dyn HostFs) -> Result<(), ApplyError> {
+        self.remove_name(fs, &self.name)
+    }
+
     /// Removes what a killed run left here.
     pub fn sweep(&self, fs: &dyn HostFs) -> Result<(), ApplyError> {
-        let temp = unfinished(&self.name);
-        match fs.remove_file(&self.dir, &temp) {
+        self.remove_name(fs, &unfinished(&self.name))
+    }
+
+    fn remove_name(&self, fs: &dyn HostFs, name: &str) -> Result<(), ApplyError> {
+        match fs.remove_file(&self.dir, name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                while_trying_to("remove", self.dir.path_of(&temp), Err(error))
+                while_trying_to("remove", self.dir.path_of(name), Err(error))
             }
             _ => Ok(()),
         }

@@ -11,7 +11,7 @@ use crate::compose::lint::LintRule;
 use crate::finding::Level;
 use crate::host::HostPath;
 use crate::platform;
-use crate::settings::{STATE_DIR, SchedulerOverrides, Settings};
+use crate::settings::{OnUpgrade, STATE_DIR, SchedulerOverrides, Settings};
 
 /// Where the host is, and what of it is meant.
 #[derive(Clone, Debug, clap::Args)]
@@ -78,8 +78,9 @@ impl HostArgs {
 impl WantedArgs {
     /// Whether nothing at all was asked for, which is rather a mistake than a wish.
     pub fn is_empty(&self) -> bool {
-        let OverrideArgs { image, version: _, args, mounts, dns_policy } = &self.overrides;
-        self.sources.is_empty() && image.is_none() && args.is_empty() && mounts.is_empty() && dns_policy.is_none()
+        let OverrideArgs { image, command, run_as_user, args, mounts, dns_policy, .. } = &self.overrides;
+        let has_own_program = image.is_some() || command.is_some() || run_as_user.is_some();
+        self.sources.is_empty() && !has_own_program && args.is_empty() && mounts.is_empty() && dns_policy.is_none()
     }
 
     /// Adds what is wanted.
@@ -87,6 +88,14 @@ impl WantedArgs {
         let Self { sources, accept, overrides } = self;
         Settings { sources: all(sources), accept: all(accept), overrides: overrides.into(), ..settings }
     }
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum OnUpgradeArg {
+    /// It is not put back, and the scheduler runs as the upgrade left it
+    Remove,
+    /// It is put back
+    Keep,
 }
 
 /// What is equivalent to root on the node: it comes from flags and the environment, never from a source.
@@ -102,6 +111,24 @@ pub(super) struct OverrideArgs {
     /// Release of the scheduler, where the tag of its image does not tell
     #[arg(long = "scheduler-version", value_name = "VERSION", env = "SCHEDPATCH_SCHEDULER_VERSION")]
     version: Option<String>,
+
+    /// The scheduler's program in its image, where it is not called kube-scheduler
+    #[arg(long = "scheduler-command", value_name = "PATH", env = "SCHEDPATCH_SCHEDULER_COMMAND", value_parser = program)]
+    command: Option<String>,
+
+    /// The user that the scheduler runs as: 0 where an image has a user that may not read the scheduler's own files
+    #[arg(long = "scheduler-run-as-user", value_name = "NUMBER", env = "SCHEDPATCH_SCHEDULER_RUN_AS_USER")]
+    run_as_user: Option<u32>,
+
+    /// What becomes of --scheduler-image when an upgrade of the cluster brings another minor release
+    #[arg(
+        long = "scheduler-image-on-upgrade",
+        value_name = "WHAT",
+        default_value = "remove",
+        value_enum,
+        env = "SCHEDPATCH_SCHEDULER_IMAGE_ON_UPGRADE"
+    )]
+    image_on_upgrade: OnUpgradeArg,
 
     /// A further flag of the scheduler, for example v=4; may be given several times, and in the environment one on each line
     #[arg(long = "scheduler-arg", value_name = "NAME=VALUE",
@@ -121,11 +148,16 @@ pub(super) struct OverrideArgs {
 }
 
 impl From<OverrideArgs> for SchedulerOverrides {
-    fn from(OverrideArgs { image, version, args, mounts, dns_policy }: OverrideArgs) -> Self {
+    fn from(given: OverrideArgs) -> Self {
+        let OverrideArgs { image, version, command, run_as_user, image_on_upgrade, args, mounts, dns_policy } = given;
         // of a flag that is given twice the last counts; the order of the rest means nothing
         let args = all(args).into_iter().collect::<BTreeMap<_, _>>().into_iter().collect();
         let mounts = all(mounts).into_iter().collect::<BTreeSet<_>>().into_iter().collect();
-        Self { image, version, args, mounts, dns_policy }
+        let image_on_upgrade = match image_on_upgrade {
+            OnUpgradeArg::Remove => OnUpgrade::Remove,
+            OnUpgradeArg::Keep => OnUpgrade::Keep,
+        };
+        Self { image, version, command, run_as_user, image_on_upgrade, args, mounts, dns_policy }
     }
 }
 
@@ -175,6 +207,17 @@ fn scheduler_arg(text: &str) -> Result<(String, String), String> {
 fn image(text: &str) -> Result<String, String> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-:@".contains(&byte));
     if plain { Ok(text.to_owned()) } else { Err("write NAME:TAG or NAME:TAG@DIGEST".to_owned()) }
+}
+
+/// A program that can be written anywhere without quoting.
+fn program(text: &str) -> Result<String, String> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte));
+    let is_word = text.starts_with(|c: char| c == '/' || c.is_ascii_alphanumeric());
+    if plain && is_word && !text.ends_with('/') {
+        Ok(text.to_owned())
+    } else {
+        Err("write a name or an absolute path".to_owned())
+    }
 }
 
 /// A path as the host sees it: absolute, so that it means the same wherever the host's root is mounted.

@@ -6,12 +6,14 @@ mod fleet;
 mod lists;
 mod output;
 mod plan;
+mod preflight_args;
 mod restore;
 mod rollout;
 mod run;
 mod status;
 mod target;
 mod uninstall;
+mod verify;
 mod write;
 
 use std::ffi::OsString;
@@ -46,6 +48,7 @@ enum Command {
     Status(status::Args),
     Rollout(rollout::Args),
     Uninstall(uninstall::Args),
+    Verify(verify::Args),
 }
 
 /// Parses the words of the command line, the first of which is the program's name, and runs the command.
@@ -82,6 +85,7 @@ impl Cli {
             Command::Status(args) => args.run(),
             Command::Rollout(args) => args.run(),
             Command::Uninstall(args) => args.run(),
+            Command::Verify(args) => args.run(),
         }
     }
 

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use super::args::{HostArgs, WantedArgs};
 use super::output::{ColorArgs, Output, print, print_error};
+use super::preflight_args::{Mode, PreflightArgs};
 use super::target::with_known_target;
 use crate::finding::Finding;
 use crate::observe;
@@ -56,6 +57,9 @@ pub(super) struct Args {
     color: ColorArgs,
 
     #[command(flatten)]
+    preflight: PreflightArgs,
+
+    #[command(flatten)]
     wanted: WantedArgs,
 }
 
@@ -89,7 +93,8 @@ impl Args {
     }
 
     pub(super) fn settings(self) -> Settings {
-        let settings = self.host.settings();
+        let preflight = self.preflight.setting(Mode::None);
+        let settings = Settings { preflight, ..self.host.settings() };
         if self.restore { settings } else { self.wanted.add_to(settings) }
     }
 }

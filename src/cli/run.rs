@@ -17,6 +17,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use super::args::{HostArgs, LockArgs, WantedArgs, duration, second_or_more};
 use super::lists::{List, all, lines};
 use super::output::fail;
+use super::preflight_args::{Mode, PreflightArgs};
 use super::write::now;
 use crate::agent::{Agent, Options, Outside, Proof, Release};
 use crate::cluster;
@@ -25,6 +26,7 @@ use crate::plan::Colour;
 use crate::report::{self, Report, Reporter};
 use crate::rollout::OnFailure;
 use crate::sandbox::Sandbox;
+use crate::settings::Settings;
 use crate::verify::Limits;
 
 const EXAMPLES: &str = "\
@@ -104,6 +106,9 @@ pub(super) struct Args {
     /// What counts as proof that the scheduler runs with it
     #[arg(long, value_name = "HOW", default_value = "mirror-pod", value_enum, env = "SCHEDPATCH_VERIFY")]
     verify: Verify,
+
+    #[command(flatten)]
+    preflight: PreflightArgs,
 
     /// So long the scheduler must stay ready before it counts as proven
     #[arg(long, value_name = "TIME", default_value = "10s", env = "SCHEDPATCH_SETTLE", value_parser = duration)]
@@ -209,7 +214,10 @@ impl Args {
         let options = if self.sandbox { Sandbox::options(now) } else { self.options() };
         let settings = match &sandbox {
             Some(sandbox) => sandbox.settings(),
-            None => self.wanted.add_to(self.host.settings()),
+            None => {
+                let preflight = self.preflight.setting(Mode::On);
+                Settings { preflight, ..self.wanted.add_to(self.host.settings()) }
+            }
         };
         let (node, standalone) = (options.node.clone(), reporting.is_none());
         tracing::info!(version = env!("CARGO_PKG_VERSION"), node, standalone, listen = %bound, "schedpatch begins");

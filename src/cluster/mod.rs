@@ -3,6 +3,7 @@
 mod config_maps;
 mod follow;
 mod lease;
+mod room;
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,6 +19,7 @@ pub(crate) use config_maps::{ConfigMaps, Sources};
 pub(crate) use follow::{Followed, Known};
 pub use lease::{LeaseError, LeaseNow, RolloutLease};
 pub(crate) use lease::{NAME as LEASE_NAME, NAMESPACE as LEASE_NAMESPACE};
+pub(crate) use room::free_pods;
 
 /// An API server that does not take a connection in this time counts as away.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -95,6 +97,18 @@ struct Condition {
     #[serde(rename = "type")]
     kind: String,
     status: String,
+}
+
+/// The scheduler that leads, by the holder of its Lease; none if nobody does.
+pub async fn scheduler_leader(client: &Client) -> Result<Option<String>, String> {
+    let leases: Api<k8s_openapi::api::coordination::v1::Lease> = Api::namespaced(client.clone(), "kube-system");
+    let lease = answer(leases.get_opt("kube-scheduler")).await?;
+    Ok(lease.and_then(|lease| lease.spec?.holder_identity).filter(|holder| !holder.is_empty()))
+}
+
+/// The release of the API server, as `v1.36.4`.
+pub async fn release(client: &Client) -> Result<String, String> {
+    answer(client.apiserver_version()).await.map(|info| info.git_version)
 }
 
 /// Whether the kubelet of a node reports, well or not. The API turns the condition to Unknown when it does not hear of it.

@@ -4,6 +4,7 @@
 //! again. Only `ask` and `wait` are not pure. The JSON form is public: documented in `docs/reference/formats.md`, pinned by a fixture.
 
 mod ask;
+mod extenders;
 mod gap;
 mod judge;
 mod members;
@@ -16,6 +17,7 @@ use serde::Serialize;
 
 pub(crate) use ask::AGENT_LABELS;
 pub use ask::{Unanswered, ask, connect};
+pub use extenders::extenders;
 pub(crate) use judge::leading;
 pub use judge::{ClusterObjects, judge};
 pub use members::{Agents, NodeSummary, agents, nodes_now};

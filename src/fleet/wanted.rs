@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, ConfigMapVolumeSource, Container, PodSpec};
 
 use crate::finding::Finding;
-use crate::overrides::SchedulerOverrides;
+use crate::overrides::{OnUpgrade, SchedulerOverrides};
 use crate::revision::Digest;
 
 const SOURCE_FLAG: &str = "--source";
@@ -67,6 +67,12 @@ fn overrides(agent: &Container) -> SchedulerOverrides {
     SchedulerOverrides {
         image: one("image"),
         version: one("version"),
+        command: one("command"),
+        run_as_user: one("run-as-user").and_then(|user| user.parse().ok()),
+        image_on_upgrade: match one("image-on-upgrade").as_deref() {
+            Some("keep") => OnUpgrade::Keep,
+            _ => OnUpgrade::Remove,
+        },
         args: args.collect::<BTreeMap<_, _>>().into_iter().collect(),
         mounts: mounts.collect::<BTreeSet<_>>().into_iter().collect(),
         dns_policy: one("dns-policy"),

@@ -14,4 +14,4 @@ pub use dir::{Dir, Root, Walk};
 pub use path::HostPath;
 pub use root::HostRoot;
 pub(crate) use root::{MAX_BYTES, read_small, read_small_file};
-pub(crate) use unfinished::{is_unfinished, unfinished, unfinished_own};
+pub(crate) use unfinished::{finished, is_unfinished, unfinished, unfinished_own};

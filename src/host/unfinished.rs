@@ -8,6 +8,11 @@ pub(crate) fn unfinished(name: &str) -> String {
     format!(".{name}{UNFINISHED}")
 }
 
+/// The name that a file has once it is there.
+pub(crate) fn finished(name: &str) -> &str {
+    name.strip_prefix('.').and_then(|name| name.strip_suffix(UNFINISHED)).unwrap_or(name)
+}
+
 /// The same for files of our own directory, whose names may be as long as the system allows.
 pub(crate) fn unfinished_own(number: usize) -> String {
     format!(".new-{number}{UNFINISHED}")

@@ -2,6 +2,7 @@
 //!
 //! The format is public: documented in `docs/reference/formats.md`, pinned by fixtures.
 
+mod preflight;
 mod restart;
 mod rollout;
 
@@ -12,12 +13,13 @@ use serde::{Deserialize, Serialize};
 use crate::host::HostPath;
 use crate::revision::{Digest, REVISION_DIGITS};
 use crate::timestamp::Timestamp;
+pub use preflight::Preflights;
 pub use restart::{Restart, RestartState};
 pub use rollout::SealedCommit;
 
 /// Raised when a field changes its meaning or goes.
 const FORMAT_VERSION: u32 = 3;
-/// The format without what several nodes need to agree.
+/// The format without preflights and what several nodes need to agree.
 const RESTART_VERSION: u32 = 2;
 /// The format without restarts as well.
 const FIRST_VERSION: u32 = 1;
@@ -97,6 +99,9 @@ pub struct Journal {
     /// The release whose agents write here, as `NAMESPACE/NAME` of their DaemonSet
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// The preflights of this host
+    #[serde(default, skip_serializing_if = "Preflights::is_empty")]
+    pub preflights: Preflights,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
@@ -163,6 +168,9 @@ pub struct Bad {
     /// Whether the other nodes know of it
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_reported: bool,
+    /// Whether it was refused in a preflight, so that it never ran
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_preflight: bool,
 }
 
 impl Bad {
@@ -217,6 +225,7 @@ impl Default for Journal {
             sealed: None,
             retries: 0,
             owner: None,
+            preflights: Preflights::default(),
         }
     }
 }
@@ -250,6 +259,7 @@ impl Journal {
             restart: serde_json::from_value(part("restart")).unwrap_or_default(),
             retries: part("retries").as_u64().unwrap_or_default(),
             owner: part("owner").as_str().map(str::to_owned),
+            preflights: serde_json::from_value(part("preflights")).unwrap_or_default(),
             ..Self::default()
         }
     }
@@ -257,7 +267,7 @@ impl Journal {
     /// Writes `state.json`, in the oldest format that has all of it: older versions read that.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
         let in_flight = self.in_flight.as_ref().and_then(|flight| flight.restarts.as_ref());
-        let version = if self.is_part_of_a_rollout() {
+        let version = if self.is_part_of_a_rollout() || self.has_preflights() {
             FORMAT_VERSION
         } else if self.restart.is_some() || in_flight.is_some() {
             RESTART_VERSION

@@ -7,11 +7,20 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crate::finding::Finding;
-use crate::host::{self, HostPath, HostRoot, unfinished};
-use crate::target::TargetFile;
+use crate::host::{self, HostPath, HostRoot, finished, unfinished};
+use crate::target::{TargetFile, is_preflight};
 
-/// Reads a manifest directory. One that is not there has no files.
-pub(super) fn read_dir(root: &HostRoot, dir: &HostPath) -> Result<Option<Vec<TargetFile>>, Finding> {
+/// What a manifest directory holds.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    /// The manifests, but for those of preflights
+    pub files: Vec<TargetFile>,
+    /// The files of preflights, finished or not
+    pub preflights: Vec<HostPath>,
+}
+
+/// Reads a manifest directory; `None` for one that is not there.
+pub(super) fn read_dir(root: &HostRoot, dir: &HostPath) -> Result<Option<Listing>, Finding> {
     let unreadable = |error: io::Error| {
         let way_out = "correct the path, or run as a user who may read it (the directory usually belongs to root)";
         Finding::error("unreadable", format!("cannot read the manifest directory: {error}"), way_out).in_file(dir)
@@ -23,12 +32,16 @@ pub(super) fn read_dir(root: &HostRoot, dir: &HostPath) -> Result<Option<Vec<Tar
         }
         Err(error) => return Err(unreadable(error)),
     };
-    let mut files: Vec<TargetFile> = Vec::new();
+    let Listing { mut files, mut preflights } = Listing::default();
     let mut hidden = BTreeSet::new();
     for entry in entries {
         let entry = entry.map_err(unreadable)?;
         let name = entry.file_name();
         let shown = name.to_string_lossy();
+        if is_preflight(finished(&shown)) && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            preflights.push(dir.join(&shown));
+            continue;
+        }
         if shown.starts_with('.') {
             hidden.insert(shown.into_owned());
             continue;
@@ -43,7 +56,8 @@ pub(super) fn read_dir(root: &HostRoot, dir: &HostPath) -> Result<Option<Vec<Tar
         file.has_leftover = hidden.contains(&unfinished(file.path.name()));
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(Some(files))
+    preflights.sort();
+    Ok(Some(Listing { files, preflights }))
 }
 
 /// Reads one manifest; `None` for a directory, which the kubelet passes over.

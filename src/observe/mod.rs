@@ -72,14 +72,22 @@ pub fn take_snapshot_after(settings: &Settings, scope: Scope, before: Option<&Sn
         }
     }
     for dir in manifest_dirs(settings) {
-        let files = manifests::read_dir(&root, &dir);
+        let listing = manifests::read_dir(&root, &dir);
+        let files = listing.map(|listing| {
+            listing.map(|listing| {
+                facts.preflights.extend(listing.preflights);
+                listing.files
+            })
+        });
         facts.manifests.insert(dir, files);
     }
     let mut state = state::read(&root, &settings.state_dir)?;
     let of_journal = state.recorded.target.as_ref().map(HostPath::parent);
     let others: BTreeSet<HostPath> = platform_dirs(settings).chain(of_journal).collect();
     for dir in others.iter().filter(|dir| !facts.manifests.contains_key(*dir)) {
-        facts.elsewhere.extend(manifests::read_dir(&root, dir).ok().flatten().unwrap_or_default());
+        let listing = manifests::read_dir(&root, dir).ok().flatten().unwrap_or_default();
+        facts.elsewhere.extend(listing.files);
+        facts.preflights.extend(listing.preflights);
     }
     state.settle(|target| facts.digest_of(target));
     note_restart(settings, &mut state);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Access, Plan, Step, StepKind, Target, access, replace_target, undo};
+use super::{Access, Plan, Step, StepKind, Target, access, replace_target, undo, upgrade};
 use crate::compose::{self, Composed};
 use crate::finding::Finding;
 use crate::host::HostPath;
@@ -10,7 +10,7 @@ use crate::journal::REVISIONS_DIR;
 use crate::observe::{Snapshot, Source, State};
 use crate::revision::{Digest, revision};
 use crate::settings::{SchedulerOverrides, Settings};
-use crate::target::{CONFIG_FILE, Chosen, Definition, HostMount, Refusal, Wanted};
+use crate::target::{CONFIG_FILE, Chosen, Definition, HostMount, Refusal, RunAs, Wanted};
 
 /// Plans to put in what is wanted.
 pub(super) fn apply(
@@ -26,12 +26,13 @@ pub(super) fn apply(
     let mounts = snapshot.mounts.as_ref().map_err(|finding| one(finding.clone()))?;
     let original = target.original(state).map_err(in_target)?;
     let definition = target.kind.read(&original).map_err(in_target)?;
+    upgrade::judge_image(state, settings, target.kind, &*definition).map_err(one)?;
     let Some(composed) = compose_for(plan, (snapshot, sources), settings, chosen, &*definition)? else {
         plan.findings.push(nothing_wanted());
         return Ok(Vec::new());
     };
     let has_side_files = composed.files.keys().any(|name| name != CONFIG_FILE);
-    if has_side_files && Access::of_side_file(chosen.spec.run_as).is_none() {
+    if has_side_files && Access::of_side_file(run_as(chosen.spec.run_as, &settings.overrides)).is_none() {
         return Err(one(access::unknown_user().in_file(chosen.file.path.clone())));
     }
     let editable = Editable { target, original: &original, definition: &*definition };
@@ -93,9 +94,19 @@ fn steps(
     let revision = revision(&composed.files, &settings.overrides);
     let config_dir = String::from(settings.state_dir.join(REVISIONS_DIR).join(&revision));
     let files = composed.expanded(&config_dir);
-    let SchedulerOverrides { image, dns_policy, args, .. } = settings.overrides.clone();
+    let SchedulerOverrides { image, command, run_as_user, dns_policy, args, .. } = settings.overrides.clone();
     let mounts = mounts.to_vec();
-    let wanted = Wanted { revision: revision.clone(), generation: 0, config_dir, image, dns_policy, args, mounts };
+    let wanted = Wanted {
+        revision: revision.clone(),
+        generation: 0,
+        config_dir,
+        image,
+        command,
+        run_as_user,
+        dns_policy,
+        args,
+        mounts,
+    };
     let wanted = |generation| Wanted { generation, ..wanted.clone() };
 
     let ours = chosen.spec.ours.as_ref();
@@ -111,7 +122,8 @@ fn steps(
         .iter()
         .map(|(name, content)| (format!("{}/{name}", wanted(0).config_dir), Digest::of_bytes(content)))
         .collect();
-    let side_access = Access::of_side_file(chosen.spec.run_as).unwrap_or_default();
+    let run_as = run_as(chosen.spec.run_as, &settings.overrides);
+    let side_access = Access::of_side_file(run_as).unwrap_or_default();
     let mut steps = revision_steps(files, &wanted(0).config_dir, state, side_access);
     if !unchanged {
         let after = definition.edit(&wanted(generation))?;
@@ -127,6 +139,11 @@ fn steps(
     plan.delays_cache = composed.delays_cache;
     plan.findings.extend(composed.findings);
     Ok(steps)
+}
+
+/// As whom the scheduler will run.
+fn run_as(own: RunAs, overrides: &SchedulerOverrides) -> RunAs {
+    overrides.run_as_user.map_or(own, |user| RunAs { user: Some(user), ..own })
 }
 
 /// What a commit is for; another image is worth a word of its own.

@@ -64,6 +64,7 @@ impl<'a> From<&'a Step> for StepDocument<'a> {
     fn from(step: &'a Step) -> Self {
         let kind = match step.kind {
             StepKind::WriteFile => "writeFile",
+            StepKind::Preflight => "preflight",
             StepKind::ReplaceTarget => "replaceTarget",
             StepKind::Restart => "restart",
         };

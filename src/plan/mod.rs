@@ -4,13 +4,16 @@ mod access;
 mod diff;
 mod forward;
 mod json;
+mod preflight;
 mod show;
 mod undo;
+mod upgrade;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 pub use access::Access;
+pub use preflight::PlannedPreflight;
 pub use show::{Colour, show, show_findings, visible};
 
 use crate::compose::{KnownVersion, Origin};
@@ -78,6 +81,8 @@ pub struct Plan {
     pub extenders: Vec<String>,
     /// Whether a scheduler that does not lead is not ready with it
     pub delays_cache: bool,
+    /// What the scheduler itself must check before the target is replaced
+    pub preflight: Option<PlannedPreflight>,
     /// The file that it is about, as it is now
     pub target: Option<TargetNow>,
     /// The target's text without ours, where it matters
@@ -120,6 +125,8 @@ impl TargetNow {
 pub enum StepKind {
     /// Writes a file of a revision, which nothing refers to yet
     WriteFile,
+    /// Lets the scheduler itself check the new text, in a file that is removed afterwards
+    Preflight,
     /// Replaces the target in one rename
     ReplaceTarget,
     /// Restarts the scheduler, where nobody notices a new target by itself
@@ -176,15 +183,18 @@ impl Plan {
 /// Makes the plan.
 pub fn make(snapshot: &Snapshot, settings: &Settings, direction: Direction) -> Plan {
     let mut plan = Plan::default();
-    plan.outcome =
-        match build(&mut plan, snapshot, settings, direction).map(|steps| with_restart(&plan, snapshot, steps)) {
-            Ok(steps) if steps.is_empty() => Outcome::UpToDate,
-            Ok(steps) => Outcome::Change(steps),
-            Err(errors) => {
-                plan.findings.extend(errors);
-                Outcome::Refused
-            }
-        };
+    let steps = build(&mut plan, snapshot, settings, direction).map(|mut steps| {
+        preflight::add(&mut plan, &snapshot.state, settings.preflight, direction, &mut steps);
+        with_restart(&plan, snapshot, steps)
+    });
+    plan.outcome = match steps {
+        Ok(steps) if steps.is_empty() => Outcome::UpToDate,
+        Ok(steps) => Outcome::Change(steps),
+        Err(errors) => {
+            plan.findings.extend(errors);
+            Outcome::Refused
+        }
+    };
     plan.exposed = exposed(&plan, &snapshot.state);
     plan.findings.sort_by_key(|finding| finding.level);
     plan

@@ -82,7 +82,8 @@ fn write(out: &mut String, plan: &Plan, colour: Colour) -> fmt::Result {
     } else if plan.steps().is_empty() {
         writeln!(out, "\n{}", colour.paint(GREEN, "Nothing to change."))
     } else {
-        let files = plan.steps().iter().filter(|step| step.kind != StepKind::Restart).count();
+        let stays = |step: &&Step| matches!(step.kind, StepKind::WriteFile | StepKind::ReplaceTarget);
+        let files = plan.steps().iter().filter(stays).count();
         let noun = if files == 1 { "file" } else { "files" };
         writeln!(out, "\n{}", colour.paint(BOLD, &format!("{files} {noun} to change. Nothing was written.")))
     }
@@ -106,6 +107,7 @@ fn write_finding(out: &mut String, finding: &Finding, colour: Colour) -> fmt::Re
 fn write_step(out: &mut String, number: usize, step: &Step, colour: Colour) -> fmt::Result {
     let verb = match step.kind {
         StepKind::WriteFile => "write",
+        StepKind::Preflight => "try",
         StepKind::ReplaceTarget => "replace",
         StepKind::Restart => "restart the scheduler of",
     };

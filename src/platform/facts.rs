@@ -15,6 +15,8 @@ pub struct HostFacts {
     pub(crate) manifests: BTreeMap<HostPath, Result<Option<Vec<TargetFile>>, Finding>>,
     /// Manifests in directories that are not asked about, but whose pods may use files of ours
     pub(crate) elsewhere: Vec<TargetFile>,
+    /// Manifests of preflights, finished or not
+    pub(crate) preflights: Vec<HostPath>,
     pub(crate) given_dir: Option<HostPath>,
 }
 

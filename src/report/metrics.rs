@@ -28,6 +28,7 @@ pub(super) fn text(report: &Report, extenders: &[(String, bool)]) -> String {
         ("commits_total", "Times that the manifest was replaced.", counts.commits),
         ("failures_total", "Passes that should have written and could not.", counts.failures),
         ("rollbacks_total", "Revisions that failed here and were taken back.", counts.rollbacks),
+        ("preflights_refused_total", "Revisions that the scheduler refused in a preflight.", counts.preflights_refused),
         ("drifts_total", "Changes of the manifest by others that were put right.", counts.drifts),
         ("overwritten_total", "Writes of others that a commit replaced in the same instant.", counts.overwritten),
         ("nudges_total", "Commits that the kubelet did not notice at first.", counts.nudges),

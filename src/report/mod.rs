@@ -40,6 +40,8 @@ pub struct Report {
     pub platform: Option<&'static str>,
     /// The scheduler's release
     pub scheduler_version: Option<String>,
+    /// The image of the running scheduler, by its digest, where a person asked for another one
+    pub scheduler_image: Option<String>,
     /// Where the extenders are
     pub extenders: Vec<String>,
     /// What was counted
@@ -107,6 +109,8 @@ pub struct Counts {
     pub rollbacks: u64,
     /// Changes of the target by others that were put right
     pub drifts: u64,
+    /// Revisions that the scheduler refused in a preflight
+    pub preflights_refused: u64,
     /// Commits that the kubelet did not notice
     pub nudges: u64,
     /// Writes of others that a commit replaced in the same instant
@@ -129,6 +133,7 @@ impl Report {
             generation: None,
             platform: None,
             scheduler_version: None,
+            scheduler_image: None,
             extenders: Vec::new(),
             counts: Counts::default(),
             rollout: None,

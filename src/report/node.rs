@@ -24,7 +24,7 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_mins(1);
 
 /// The annotations that we write; a key that a version does not write any more stays in this list, so that it goes away.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 13] = [
     "phase",
     "reason",
     "message",
@@ -36,6 +36,8 @@ const KEYS: [&str; 11] = [
     "platform",
     "scheduler-version",
     "extenders-unreachable",
+    "extenders",
+    "scheduler-image",
 ];
 
 /// What the node shall say: every key of ours, and none for what is not known.
@@ -142,7 +144,17 @@ fn annotations(report: &Report, unreachable: Option<String>) -> Annotations {
         return KEYS.into_iter().map(|key| (key, None)).collect();
     }
     let Report {
-        node_state, since, digest, verified_digest, revision, generation, platform, scheduler_version, ..
+        node_state,
+        since,
+        digest,
+        verified_digest,
+        revision,
+        generation,
+        platform,
+        scheduler_version,
+        scheduler_image,
+        extenders,
+        ..
     } = report;
     let known = [
         Some(node_state.phase.name().to_owned()),
@@ -156,6 +168,8 @@ fn annotations(report: &Report, unreachable: Option<String>) -> Annotations {
         platform.map(str::to_owned),
         scheduler_version.clone(),
         unreachable,
+        (!extenders.is_empty()).then(|| extenders.join(", ")),
+        scheduler_image.clone(),
     ];
     KEYS.into_iter().zip(known).collect()
 }

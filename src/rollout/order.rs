@@ -25,6 +25,8 @@ pub enum Waiting {
     },
     /// A commit failed here a moment ago
     BackOff,
+    /// The scheduler itself checks what this node would commit
+    Preflight,
     /// The API does not list this node, so that others would not know of its turn
     NotListed,
     /// A newer agent is about to come to this node
@@ -48,6 +50,9 @@ pub(super) fn why_wait(view: &View<'_>, wanted: NeededChange) -> Option<Waiting>
     let View { record, me, waited, limits, .. } = view;
     if let Some(waiting) = must_not_go(view, wanted) {
         return Some(waiting);
+    }
+    if me.awaits_preflight {
+        return Some(Waiting::Preflight);
     }
     if let Some(stopped) = record.stopped.as_ref().filter(|stopped| Some(stopped.digest) == wanted.digest)
         && wanted.change == ChangeKind::New

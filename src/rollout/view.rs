@@ -80,6 +80,8 @@ pub struct Me {
     pub is_healthy: bool,
     /// Whether it leads
     pub is_leader: bool,
+    /// Whether the scheduler itself has not accepted yet what this node would commit next
+    pub awaits_preflight: bool,
 }
 
 /// A digest that every node had proved.

@@ -11,6 +11,7 @@ mod elsewhere;
 mod file;
 mod flags;
 mod observation;
+mod preflight;
 mod refusal;
 mod spec;
 pub mod static_pod;
@@ -29,8 +30,10 @@ pub use elsewhere::{SCHEDULER_PODS, SchedulerElsewhere, StartState, schedulers_e
 pub use file::TargetFile;
 pub use flags::{Flag, all_of as read_flags, last as last_flag, value_of as flag_of};
 pub use observation::{Answer, Expectation, Instance, Observation, Observer, Obstacle, Running, Waiting, Words};
+pub use preflight::{PreflightEnd, PreflightManifest, PreflightObserver, PreflightRun, PreflightState};
 pub use refusal::{Refusal, Rule};
 pub use spec::{CONFIG_FILE, HostMount, Identity, Mount, Ours, RunAs, SchedulerSpec, Wanted};
+pub(crate) use static_pod::is_preflight;
 
 /// What files say about their schedulers, or why they cannot be edited; by their path.
 pub type Specs = BTreeMap<String, Result<SchedulerSpec, Refusal>>;
@@ -101,6 +104,17 @@ pub trait TargetKind: Debug + Send + Sync {
 
     /// Begins to follow what runs here.
     fn observer(&self, spec: &SchedulerSpec, here: &Here<'_>) -> Box<dyn Observer>;
+
+    /// A preflight of a text, which the scheduler itself judges while the running one goes on; none where this kind has no way
+    /// to make one.
+    fn preflight(&self, _text: &str, _run: &PreflightRun<'_>) -> Result<Option<PreflightManifest>, Refusal> {
+        Ok(None)
+    }
+
+    /// Begins to follow a preflight here.
+    fn preflight_observer(&self, _identity: &Identity, _here: &Here<'_>) -> Option<Box<dyn PreflightObserver>> {
+        None
+    }
 }
 
 /// A text of a target that was read, to be asked and edited without reading it again. What it gives out is proven.

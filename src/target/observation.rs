@@ -50,6 +50,8 @@ pub struct Instance {
     pub waiting: Option<Waiting>,
     /// The last one that ended by its own fault: its id and last words
     pub ended: Option<(String, String)>,
+    /// The image that it runs, by its digest, where that is known
+    pub image: Option<String>,
 }
 
 /// Why a scheduler is not started.

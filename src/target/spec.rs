@@ -81,6 +81,10 @@ pub struct Wanted {
     pub config_dir: String,
     /// Another image for the scheduler
     pub image: Option<String>,
+    /// The scheduler's program in that image, where it is not called `kube-scheduler`
+    pub command: Option<String>,
+    /// The user that the scheduler runs as
+    pub run_as_user: Option<u32>,
     /// Another DNS policy
     pub dns_policy: Option<String>,
     /// Further flags of the scheduler: name without dashes, and value

@@ -234,6 +234,11 @@ impl Api {
         let query: BTreeMap<String, String> = parts.uri.query().map(pairs).unwrap_or_default();
         let (collection, name) = path.rsplit_once('/').unwrap_or_default();
         Ok(match (parts.method, path.as_str()) {
+            (Method::GET, "/version") => answer(
+                StatusCode::OK,
+                &json!({ "major": "1", "minor": "36", "gitVersion": "v1.36.4",
+                "gitCommit": "", "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": "" }),
+            ),
             (Method::GET, "/api/v1/nodes") => self.list_nodes(&query, &parts.headers),
             (Method::PATCH, path) if path.starts_with("/api/v1/nodes/") => self.patch_node(name, &object, is_apply),
             (Method::GET, path) if path.starts_with("/api/v1/nodes/") => found(self.node(name)),

@@ -46,7 +46,7 @@ fn with_error(mut plan: Plan, rule: &'static str) -> Plan {
 fn bad(revision: &str) -> Journal {
     let reason = format!("{revision} fails");
     let (since, original, digest) = (Timestamp::default(), None, None);
-    let bad = Bad { reason, since, original, digest, retries: 0, is_reported: false };
+    let bad = Bad { reason, since, original, digest, retries: 0, is_reported: false, by_preflight: false };
     Journal { bad: BTreeMap::from([(revision.to_owned(), bad)]), ..Journal::default() }
 }
 
@@ -63,7 +63,7 @@ fn good(revision: &str) -> Journal {
 }
 
 fn fault() -> Fault {
-    Fault { revision: "a".to_owned(), reason: "a fails".to_owned() }
+    Fault { revision: "a".to_owned(), reason: "a fails".to_owned(), by_preflight: false }
 }
 
 fn phase_of(decide: &Decision) -> Option<(Phase, &str)> {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::api::{Api, Fault};
+use crate::preflight_pods::{PreflightPods, Preflighting};
 
 /// What kube-scheduler v1.36 logs last when it loses its lease.
 pub const LOST_LEASE: &str = "E1117 19:22:03.123456       1 server.go:306] \"Leaderelection lost\"";
@@ -62,6 +63,9 @@ pub struct Kubelet {
     pub is_running: bool,
     /// Whether images can be pulled
     pub has_registry: bool,
+    /// How it deals with preflights
+    pub preflighting: Preflighting,
+    pub preflights: PreflightPods,
     run: Option<Run>,
     starting: Option<(String, Instant)>,
     /// The pod of before, as it ended
@@ -85,6 +89,8 @@ impl Kubelet {
             api,
             is_running: true,
             has_registry: true,
+            preflighting: Preflighting::default(),
+            preflights: PreflightPods::default(),
             run: None,
             starting: None,
             stopped: None,
@@ -120,6 +126,9 @@ impl Kubelet {
         self.live(now);
         self.serves.store(self.run.as_ref().is_some_and(|run| run.is_up && run.is_ready), Ordering::Relaxed);
         if self.is_running && self.can_reach_api() {
+            let (dir, node) =
+                (self.manifest.parent().expect("a directory"), self.name.trim_start_matches("kube-scheduler-"));
+            self.preflights.tick((&self.root, dir, node), &self.api, self.preflighting, self.has_registry);
             let now = self.showing();
             if self.shown.as_ref() != Some(&now) {
                 self.show();
@@ -271,20 +280,25 @@ impl Run {
 
 /// What becomes of the scheduler of a pod, by the words in its flags, its image and its configuration.
 pub fn fate(root: &Path, pod: &SchedulerSpec, has_registry: bool) -> Fate {
-    if pod.flags.iter().any(|flag| flag.name == "typo") {
+    let has_typo = pod.flags.iter().any(|flag| flag.name == "typo");
+    let config = pod.config().and_then(|(_, path)| pod.host_path(path));
+    fate_of(root, &pod.image, has_typo, config.as_deref(), has_registry)
+}
+
+/// The same by image and configuration.
+pub fn fate_of(root: &Path, image: &str, has_typo: bool, config: Option<&str>, has_registry: bool) -> Fate {
+    if has_typo {
         return Fate::Ends("Error: unknown flag: --typo");
     }
-    if pod.image.ends_with(NEW_IMAGE) && !has_registry {
+    if image.ends_with(NEW_IMAGE) && !has_registry {
         return Fate::NoImage;
     }
-    let Some(path) = pod.config().and_then(|(_, path)| pod.host_path(path)) else { return Fate::Runs };
+    let Some(path) = config else { return Fate::Runs };
     match std::fs::read_to_string(root.join(path.trim_start_matches('/'))) {
         Err(_) => Fate::NoMount,
         Ok(config) if config.contains("crash.") => Fate::Ends("Error: the extender crash. is refused"),
         Ok(config) if config.contains("slow.") => Fate::NeverReady,
-        Ok(config) if config.contains("fussy.") && pod.image.ends_with(FUSSY_IMAGE) => {
-            Fate::Ends("Error: fussy. is gone")
-        }
+        Ok(config) if config.contains("fussy.") && image.ends_with(FUSSY_IMAGE) => Fate::Ends("Error: fussy. is gone"),
         Ok(_) => Fate::Runs,
     }
 }

@@ -16,6 +16,8 @@ mod kubelet;
 mod life;
 mod log;
 mod node;
+mod preflight;
+mod preflight_pods;
 mod rename_hook;
 mod second_kind;
 mod silence;

@@ -41,6 +41,8 @@ fn input(seed: u64) -> (String, Wanted, Rng) {
     let mut wanted = laws::wanted("0123456789ab", 1 + rng.next() % 1000);
     wanted.image = rng.once_in(4).then(|| "registry.example/kube-scheduler:v1.31.9-custom".to_owned());
     wanted.dns_policy = rng.once_in(4).then(|| "ClusterFirstWithHostNet".to_owned());
+    wanted.command = rng.once_in(6).then(|| "/bin/own-scheduler".to_owned());
+    wanted.run_as_user = rng.once_in(6).then(|| if rng.once_in(2) { 0 } else { 65532 });
     if rng.once_in(4) {
         wanted.args = vec![("bind-address".to_owned(), "0.0.0.0".to_owned()), ("v".to_owned(), "4".to_owned())];
         wanted.mounts = vec![HostMount { path: "/etc/tls".to_owned(), is_dir: true }];

@@ -272,6 +272,7 @@ impl World {
             stopped: None,
             is_healthy: node.health == Health::Healthy,
             is_leader: self.leader == number,
+            awaits_preflight: false,
         }
     }
 

@@ -46,6 +46,7 @@ pub fn scene() -> Scene {
         stopped: None,
         is_healthy: true,
         is_leader: false,
+        awaits_preflight: false,
     };
     let other = |name: &str| Other {
         name: name.to_owned(),

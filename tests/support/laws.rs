@@ -19,6 +19,8 @@ pub fn wanted(revision: &str, generation: u64) -> Wanted {
         generation,
         config_dir: format!("/var/lib/schedpatch/revisions/{revision}"),
         image: None,
+        command: None,
+        run_as_user: None,
         dns_policy: None,
         args: Vec::new(),
         mounts: Vec::new(),
@@ -47,6 +49,8 @@ pub fn check(text: &str, wanted: &Wanted, rng: &mut Rng) -> Result<Outcome, Stri
     let next = Wanted { generation: wanted.generation + 1, ..super::laws::wanted("fedcba987654", 0) };
     let next = Wanted {
         image: wanted.image.clone(),
+        command: wanted.command.clone(),
+        run_as_user: wanted.run_as_user,
         dns_policy: wanted.dns_policy.clone(),
         args: wanted.args.clone(),
         ..next

@@ -196,7 +196,7 @@ impl Watcher {
         let content =
             config.as_ref().and_then(|path| fs::read_to_string(self.0.join(path.trim_start_matches('/'))).ok());
         let ready = !content.unwrap_or_default().contains("slow.");
-        let instance = Instance { id: running(&self.0, "instance"), ready, waiting: None, ended: None };
+        let instance = Instance { id: running(&self.0, "instance"), ready, ..Instance::default() };
         let (revision, generation) = spec.ours.map(|ours| (ours.revision, ours.generation)).unzip();
         Observation::Running(Running { revision, generation, config, instance: Some(instance) })
     }

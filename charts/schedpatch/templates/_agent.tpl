@@ -36,8 +36,14 @@
   (list "DAEMON_SET" (include "schedpatch.fullname" .))
   (list "ACCEPT" (join "\n" .Values.accept))
   (list "LOCK_TIMEOUT" .Values.lockTimeout)
+  (list "PREFLIGHT" .Values.preflight)
+  (list "PREFLIGHT_TIMEOUT" .Values.preflightTimeout)
   (list "SCHEDULER_IMAGE" .Values.scheduler.image)
   (list "SCHEDULER_VERSION" .Values.scheduler.version)
+  (list "SCHEDULER_COMMAND" .Values.scheduler.command)
+  (list "SCHEDULER_RUN_AS_USER" (ternary "" (toString (int64 .Values.scheduler.runAsUser)) (kindIs "string" .Values.scheduler.runAsUser)))
+  (list "SCHEDULER_IMAGE_ON_UPGRADE" (ternary .Values.scheduler.imageOnUpgrade "" (eq .Values.scheduler.imageOnUpgrade "keep")))
+  (list "SCHEDULER_NEED" (join "\n" .Values.scheduler.needs))
   (list "SCHEDULER_ARG" (join "\n" $schedulerArgs))
   (list "SCHEDULER_MOUNT" (join "\n" .Values.scheduler.mounts))
   (list "SCHEDULER_DNS_POLICY" .Values.scheduler.dnsPolicy) -}}
@@ -45,6 +51,13 @@
 - name: SCHEDPATCH_{{ first . }}
   value: {{ last . | quote }}
 {{- end }}{{ end -}}
+{{- end -}}
+
+{{/* Capabilities that the agent keeps; a side file for another user than root needs a new owner. */}}
+{{- define "schedpatch.capabilities" -}}
+{{- $all := .Values.extraCapabilities -}}
+{{- if ne (int64 .Values.scheduler.runAsUser) 0 }}{{ $all = append $all "CHOWN" }}{{ end -}}
+{{- uniq $all | toJson -}}
 {{- end -}}
 
 {{/* Where the kubelet asks; on the loopback also when we listen everywhere. */}}

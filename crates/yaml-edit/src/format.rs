@@ -70,6 +70,7 @@ pub fn flow(value: &Value) -> String {
     match value {
         Value::Text(text) | Value::Quoted(text) => quoted(text),
         Value::Bool(value) => value.to_string(),
+        Value::Number(value) => value.to_string(),
         Value::List(items) => format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", ")),
         Value::Map(entries) => {
             let entries: Vec<_> = entries.iter().map(|(key, value)| flow_entry(key, value)).collect();

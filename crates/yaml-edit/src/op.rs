@@ -11,6 +11,8 @@ pub enum Value {
     Quoted(String),
     /// `true` or `false`
     Bool(bool),
+    /// A whole number
+    Number(u32),
     /// A list
     List(Vec<Self>),
     /// A mapping, in this order

@@ -100,6 +100,7 @@ impl From<&Value> for Data {
         match value {
             Value::Text(text) | Value::Quoted(text) => Self::Text(text.clone()),
             Value::Bool(value) => Self::Bool(*value),
+            Value::Number(value) => Self::Int((*value).into()),
             Value::List(items) => Self::List(items.iter().map(Self::from).collect()),
             Value::Map(entries) => {
                 Self::Map(entries.iter().map(|(key, value)| (Self::Text(key.clone()), value.into())).collect())

@@ -42,7 +42,7 @@ impl InPlace {
 
 impl Agent {
     /// Another release keeps its state in the same directory.
-    pub(super) fn is_of_another_release(&self, seen: &Seen) -> Option<Rest> {
+    pub(in crate::agent) fn is_of_another_release(&self, seen: &Seen) -> Option<Rest> {
         let own = self.owner()?;
         let owner = seen.journal.owner.as_ref().filter(|owner| **owner != own)?;
         let message = format!(
@@ -155,6 +155,7 @@ impl Agent {
             stopped: stopped.map(|(_, words)| words.clone()),
             is_healthy: peers.is_healthy,
             is_leader: peers.is_leader,
+            awaits_preflight: false,
         }
     }
 
@@ -182,6 +183,19 @@ impl Agent {
         };
         let is_drift = InPlace::of(seen).is_overwritten;
         self.must_brake(change, is_drift)
+    }
+
+    /// How long is long enough.
+    pub(super) fn wait_limits(&self) -> crate::rollout::WaitLimits {
+        let (settle, patience) = (self.options.limits.settle, self.options.limits.timeout);
+        crate::rollout::WaitLimits {
+            go: super::GO_WITHIN,
+            renew: super::RENEW,
+            takeover: super::TAKEOVER,
+            settle,
+            clear: super::CLEAR,
+            patience,
+        }
     }
 
     /// What permission is left where nothing may be begun.

@@ -11,6 +11,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 
 use super::peers::{self, Peers};
+use super::preflight::Gate;
 use super::turn::Rest;
 use super::{Agent, ClientHandle, Seen};
 use crate::apply::Deadline;
@@ -19,7 +20,7 @@ use crate::phase::{NodeState, Phase};
 use crate::reconcile::{self, Session};
 use crate::report::RolloutReport;
 use crate::revision::Digest;
-use crate::rollout::{self, Memory, NextStep, REQUESTS, Record, View, WaitLimits, Why};
+use crate::rollout::{self, Memory, NextStep, REQUESTS, Record, View, Why};
 
 /// A commit must follow the answer to the write of its turn within this time.
 const GO_WITHIN: Duration = Duration::from_secs(2);
@@ -190,7 +191,12 @@ impl Agent {
         if let Some(part) = self.note_record(seen, record, session.as_ref()) {
             return Some(part);
         }
-        let me = self.me(seen, record, peers).await;
+        let mut me = self.me(seen, record, peers).await;
+        let gate = match self.gate(seen, record).await {
+            Gate::Again => return Some(Part::Again),
+            gate => gate.closed(),
+        };
+        me.awaits_preflight = gate.is_some();
         let now = self.now();
         let member = self.member.as_mut()?;
         let waited = member.memory.note(now, record, &peers.others);
@@ -208,6 +214,7 @@ impl Agent {
                 self.replace(lease, &written, Some(why)).await
             }
             NextStep::Go(needed) => Some(self.commit_in_turn(seen, needed, session.as_ref()).await),
+            NextStep::Wait(rollout::Waiting::Preflight) => gate.map(Self::nothing_now),
             NextStep::Wait(waiting) => {
                 let brake = self.brake_of(seen).filter(|_| waiting == rollout::Waiting::BackOff);
                 let after = self.wait_longer();
@@ -372,11 +379,6 @@ impl Agent {
             Err(LeaseError::Away(why)) => Some(Part::Done(Permission::Away(why), Some(LOOK_AGAIN))),
             Err(LeaseError::Forbidden(why)) => Some(Part::denied(words::lease_forbidden(&why), LOOK_AGAIN * 6)),
         }
-    }
-
-    fn wait_limits(&self) -> WaitLimits {
-        let (settle, patience) = (self.options.limits.settle, self.options.limits.timeout);
-        WaitLimits { go: GO_WITHIN, renew: RENEW, takeover: TAKEOVER, settle, clear: CLEAR, patience }
     }
 
     /// Changes what is remembered on this host.

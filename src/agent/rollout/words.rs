@@ -31,6 +31,7 @@ pub(super) fn of_waiting(why: &Waiting, peers: &Peers, node: &str) -> NodeState 
                  without it"
             ),
         ),
+        Waiting::Preflight => NodeState::new(Phase::Preflight, "Preflight", "the scheduler checks the new text"),
         Waiting::BackOff => waiting("BackOff", "the last try came to nothing; the agent tries again in a moment"),
         Waiting::NotListed => {
             let names = if peers.names.is_empty() { "none".to_owned() } else { peers.names.join(", ") };

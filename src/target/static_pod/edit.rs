@@ -10,7 +10,7 @@ use super::is_applied::stands;
 use super::pod::{self, Found, GENERATION, Manifest, REVISION, UNDO};
 use super::refuse;
 use super::restore;
-use super::undo_record::{Undo, pointer};
+use super::undo_record::{PROGRAM, Undo, pointer};
 use crate::revision::Digest;
 use crate::target::Wanted;
 use crate::target::flags;
@@ -22,6 +22,10 @@ pub(super) const VOLUME: &str = "schedpatch-config";
 pub(super) const MOUNT_VOLUME: &str = "schedpatch-mount-";
 /// So that a crash tells its own words: kubeadm's default leaves the message empty.
 pub(super) const TERMINATION_POLICY: &str = "FallbackToLogsOnError";
+
+/// The security context of a container, and who it runs as.
+const CONTEXT: &str = "securityContext";
+const RUN_AS_USER: &str = "runAsUser";
 
 /// As many hex digits as a UUID has.
 const UID_DIGITS: usize = 32;
@@ -120,6 +124,12 @@ fn ops(tree: &Tree<'_>, wanted: &Wanted) -> Result<Vec<Op>, Refusal> {
     if let Some(image) = &wanted.image {
         patch.scalar(&found.path, &container, "image", image)?;
     }
+    if let Some(command) = &wanted.command {
+        patch.program(&found, command)?;
+    }
+    if let Some(user) = wanted.run_as_user {
+        patch.run_as_user(&found, &container, user)?;
+    }
     for (name, value) in &wanted.args {
         patch.flag(&found, name, value)?;
     }
@@ -183,6 +193,45 @@ impl Patch<'_, '_> {
         self.set(child(list, Some(index)), at, &word)
     }
 
+    /// Another program in the place of kube-scheduler's.
+    fn program(&mut self, found: &Found<'_, '_>, command: &str) -> Result<(), Refusal> {
+        if found.words.get(found.program) == Some(&command) {
+            return Ok(());
+        }
+        if found.program > 0 {
+            let message =
+                format!("kube-scheduler is started through {:?}, so its program cannot be replaced", found.words[0]);
+            return Err(Refusal::new(Rule::Shape, message));
+        }
+        let (list, index) = found.place(found.program);
+        let mut path = found.path.clone();
+        path.extend([Segment::Key(list.to_owned()), Segment::Index(index)]);
+        self.set(path, pointer(&["spec", "containers", &found.name, list, PROGRAM]), command)
+    }
+
+    /// The user that the scheduler runs as.
+    fn run_as_user(&mut self, found: &Found<'_, '_>, container: &[&str], user: u32) -> Result<(), Refusal> {
+        let (mut context, mut path) = (found.path.clone(), found.path.clone());
+        context.push(Segment::Key(CONTEXT.to_owned()));
+        path.extend([Segment::Key(CONTEXT.to_owned()), Segment::Key(RUN_AS_USER.to_owned())]);
+        let at = pointer(&[container, &[CONTEXT, RUN_AS_USER]].concat());
+        if let Some(node) = self.tree.at(&path) {
+            let is_there = node.text() == Some(&user.to_string());
+            return if is_there { Ok(()) } else { self.set_bare(path, at, &user.to_string()) };
+        }
+        self.undo.placed.insert(at.clone(), user.to_string());
+        self.undo.created.push(at);
+        let of_context = pointer(&[container, &[CONTEXT]].concat());
+        let there = self.collection(&context, &of_context, |node| matches!(node.kind, Kind::Map(_)))?;
+        let entries = vec![(RUN_AS_USER.to_owned(), Value::Number(user))];
+        self.ops.push(if there {
+            Op::Add { map: context, entries }
+        } else {
+            Op::Add { map: found.path.clone(), entries: vec![(CONTEXT.to_owned(), Value::Map(entries))] }
+        });
+        Ok(())
+    }
+
     /// A list of quoted words gets a quoted one more.
     fn like_neighbours(&self, found: &Found<'_, '_>, list: &str, word: String) -> Value {
         let items = found.container.get(list).map_or(&[][..], Node::items);
@@ -208,17 +257,26 @@ impl Patch<'_, '_> {
     }
 
     fn set(&mut self, path: Path, at: String, value: &str) -> Result<(), Refusal> {
-        let range = match self.tree.null(&path) {
-            Some(null) => null,
-            None => self.tree.one_line_scalar(&path)?,
-        };
         let style = match self.tree.at(&path).map(|node| &node.kind) {
             Some(Kind::Scalar { style, .. }) => *style,
             _ => return Ok(()),
         };
+        self.set_text(path, at, value, write_scalar(value, style))
+    }
+
+    /// The same for a value that is no string.
+    fn set_bare(&mut self, path: Path, at: String, value: &str) -> Result<(), Refusal> {
+        self.set_text(path, at, value, value.to_owned())
+    }
+
+    fn set_text(&mut self, path: Path, at: String, value: &str, text: String) -> Result<(), Refusal> {
+        let range = match self.tree.null(&path) {
+            Some(null) => null,
+            None => self.tree.one_line_scalar(&path)?,
+        };
         self.undo.displaced.insert(at.clone(), self.tree.text[range].to_owned());
         self.undo.placed.insert(at, value.to_owned());
-        self.ops.push(Op::Set { at: path, text: write_scalar(value, style) });
+        self.ops.push(Op::Set { at: path, text });
         Ok(())
     }
 

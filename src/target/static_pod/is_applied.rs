@@ -24,6 +24,10 @@ pub(super) fn stands(tree: &Tree<'_>, wanted: &Wanted) -> bool {
         && volumes(wanted).iter().all(|(name, path, kind)| is_mounted(tree, &found, name, path, kind))
         && text(Some(found.container), &["terminationMessagePolicy"]) == Some(TERMINATION_POLICY)
         && wanted.image.as_deref().is_none_or(|image| text(Some(found.container), &["image"]) == Some(image))
+        && wanted.command.as_deref().is_none_or(|command| found.words.get(found.program) == Some(&command))
+        && wanted.run_as_user.is_none_or(|user| {
+            text(Some(found.container), &["securityContext", "runAsUser"]) == Some(&user.to_string())
+        })
         && wanted
             .dns_policy
             .as_deref()

@@ -9,6 +9,7 @@ mod malformed;
 pub mod mirror_pod;
 mod mounts;
 mod pod;
+mod preflight;
 mod program;
 mod recommit;
 mod refuse;
@@ -19,14 +20,15 @@ mod undo_record;
 use std::time::Duration;
 
 use super::{
-    Activation, Candidates, Chosen, Definition, Expectation, Here, Observer, Refusal, SchedulerSpec, TargetKind,
-    Wanted, Words,
+    Activation, Candidates, Chosen, Definition, Expectation, Here, Identity, Observer, PreflightManifest,
+    PreflightObserver, PreflightRun, Refusal, SchedulerSpec, TargetKind, Wanted, Words,
 };
 use crate::finding::Finding;
 pub use edit::{Draft, patch, unpatch};
-use mirror_pod::MirrorPod;
+use mirror_pod::{MirrorPod, PreflightPod};
 pub(crate) use pod::{GENERATION, REVISION, ROLLED_BACK_FROM};
 pub use pod::{Manifest, read};
+pub(crate) use preflight::is_preflight;
 pub(crate) use program::words_after as scheduler_words;
 pub use recommit::recommit;
 
@@ -85,6 +87,14 @@ impl TargetKind for StaticPod {
 
     fn observer(&self, spec: &SchedulerSpec, here: &Here<'_>) -> Box<dyn Observer> {
         Box::new(MirrorPod::follow(here.client.clone(), &spec.identity, here.node))
+    }
+
+    fn preflight(&self, text: &str, run: &PreflightRun<'_>) -> Result<Option<PreflightManifest>, Refusal> {
+        preflight::manifest(text, run).map(Some)
+    }
+
+    fn preflight_observer(&self, identity: &Identity, here: &Here<'_>) -> Option<Box<dyn PreflightObserver>> {
+        Some(Box::new(PreflightPod::follow(here.client.clone(), identity, here.node)))
     }
 }
 

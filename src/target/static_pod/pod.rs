@@ -3,6 +3,7 @@
 use yaml_edit::{Kind, Node, Path, Tree, path};
 
 use super::program::{self, Program};
+use super::undo_record::{PROGRAM, Undo};
 use super::{malformed, mounts, refuse, run_as};
 use crate::target::flags::{self, Flag};
 use crate::target::refusal::{Refusal, Rule};
@@ -67,9 +68,13 @@ pub(super) fn find<'t, 'a>(tree: &'t Tree<'a>) -> Result<Found<'t, 'a>, Refusal>
     let containers = spec.and_then(|spec| spec.get("containers")).map_or(&[][..], Node::items);
     let mut found: Option<Found<'t, 'a>> = None;
     let mut wrapped = None;
+    let placed = placed_program(tree);
     for (index, container) in containers.iter().enumerate() {
         let Some((words, commands)) = words(container) else { continue };
-        match program::find(&words) {
+        let is_placed = placed.as_ref().is_some_and(|(name, word)| {
+            text_of(container, "name") == name.as_str() && words.first().copied() == Some(word.as_str())
+        });
+        match if is_placed { Program::At(0) } else { program::find(&words) } {
             Program::At(_) if found.is_some() => {
                 let message = "a second container runs kube-scheduler";
                 return Err(at_node(tree, container, Rule::SeveralSchedulers, message));
@@ -92,6 +97,13 @@ pub(super) fn find<'t, 'a>(tree: &'t Tree<'a>) -> Result<Found<'t, 'a>, Refusal>
         }
         (None, None) => Err(no_scheduler(tree, containers)),
     }
+}
+
+/// The program that an edit of ours put in the place of kube-scheduler's, by the name of its container.
+fn placed_program(tree: &Tree<'_>) -> Option<(String, String)> {
+    let line = annotation(tree, UNDO).and_then(Node::text).filter(|line| line.contains(PROGRAM))?;
+    let undo = Undo::from_line(line).ok()?;
+    undo.program().map(|(container, word)| (container, word.to_owned()))
 }
 
 /// Refuses a container of the scheduler that could not be named, or whose words could not be read.

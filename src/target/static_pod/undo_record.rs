@@ -13,6 +13,9 @@ use crate::target::flags;
 /// The format that this program writes and reads.
 const VERSION: u32 = 1;
 
+/// The last segment of the path to the word that names the scheduler's program: it is the one that holds what was placed.
+pub(super) const PROGRAM: &str = "@program";
+
 /// What we displaced, created and wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,6 +44,13 @@ impl Undo {
         let (_, word) = self.placed.iter().find(|(at, _)| at.ends_with("/--config"))?;
         let path = word.strip_prefix("--config=").unwrap_or(word);
         path.rsplit_once('/').map(|(dir, _)| dir)
+    }
+
+    /// The program that we put in the place of kube-scheduler's: the container's name, and the word.
+    pub fn program(&self) -> Option<(String, &str)> {
+        let (at, word) = self.placed.iter().find(|(at, _)| at.rsplit('/').next() == Some(PROGRAM))?;
+        let container = at.split('/').nth(3)?.replace("~1", "/").replace("~0", "~");
+        Some((container, word))
     }
 
     /// Reads a record, or says why it cannot be used.
@@ -83,6 +93,9 @@ pub(super) fn resolve(tree: &Tree<'_>, pointer: &str, placed: Option<&str>) -> O
 /// The item of this name, or the word that holds the value of the flag of this name: of several flags the last one that
 /// holds `placed`, else the last.
 fn named_item(items: &[Node<'_>], name: &str, placed: Option<&str>) -> Option<usize> {
+    if name == PROGRAM {
+        return items.iter().position(|item| item.text().is_some() && item.text() == placed);
+    }
     let by_name = items.iter().position(|item| item.get("name").and_then(Node::text) == Some(name));
     if by_name.is_some() {
         return by_name;

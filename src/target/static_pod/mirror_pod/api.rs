@@ -40,6 +40,12 @@ pub struct ContainerSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodStatus {
+    /// Where it is, in a word
+    pub phase: Option<String>,
+    /// Why, in a word
+    pub reason: Option<String>,
+    /// Why, in a sentence
+    pub message: Option<String>,
     /// Of each container
     pub container_statuses: Option<Vec<ContainerStatus>>,
 }
@@ -55,6 +61,9 @@ pub struct ContainerStatus {
     /// Its id, once it is made
     #[serde(rename = "containerID")]
     pub container_id: Option<String>,
+    /// The image that it was made from, by its digest
+    #[serde(rename = "imageID")]
+    pub image_id: Option<String>,
     /// What it does now
     pub state: Option<ContainerState>,
     /// What the one before did

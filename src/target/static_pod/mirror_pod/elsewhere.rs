@@ -31,7 +31,10 @@ fn scheduler(pod: &Pod) -> Option<SchedulerElsewhere> {
     let spec = pod.spec.as_ref()?;
     let found = spec.containers.iter().find_map(|own| {
         let words: Vec<&str> = [&own.command, &own.args].into_iter().flatten().flatten().map(String::as_str).collect();
-        Some((own, flag_of(scheduler_words(&words)?, "config")))
+        // a program that a person named may be called otherwise
+        let is_ours = annotation(pod, REVISION).is_some() && flag_of(words.get(1..)?, "config").is_some();
+        let flags = scheduler_words(&words).or_else(|| words.get(1..).filter(|_| is_ours))?;
+        Some((own, flag_of(flags, "config")))
     });
     let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref()).into_iter().flatten();
     let status = found.as_ref().and_then(|(own, _)| statuses.into_iter().find(|status| status.name == own.name));

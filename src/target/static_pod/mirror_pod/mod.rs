@@ -3,6 +3,7 @@
 mod api;
 mod elsewhere;
 mod klog;
+mod preflight;
 mod summary;
 
 use std::time::Duration;
@@ -13,6 +14,7 @@ use crate::cluster::{self, Followed, Known};
 use crate::target::{Answer, Identity, Observation, Observer};
 pub use api::Pod;
 pub(crate) use elsewhere::{LABELS, NAMESPACE, schedulers};
+pub(super) use preflight::PreflightPod;
 pub use summary::{summarize, why_waiting};
 
 /// The mirror pod of a scheduler on a node, which is followed until this is dropped.

@@ -32,7 +32,8 @@ pub fn summarize(pod: &Pod, container: &str) -> Running {
     Running {
         revision: annotations.get(REVISION).cloned(),
         generation: annotations.get(GENERATION).and_then(|generation| generation.parse().ok()),
-        config: scheduler_words(&words).and_then(|words| flag_of(words, "config")),
+        // a program that a person named may be called otherwise
+        config: scheduler_words(&words).or(words.get(1..)).and_then(|words| flag_of(words, "config")),
         instance: status.map(instance),
     }
 }
@@ -52,7 +53,8 @@ fn instance(status: &ContainerStatus) -> Instance {
         (ended.container_id.clone().unwrap_or_default(), words.map_or_else(code, shortened))
     });
     let ended = ended.filter(|(_, words)| !words.to_lowercase().contains(LOST_LEASE));
-    Instance { id: status.container_id.clone().unwrap_or_default(), ready: status.ready, waiting, ended }
+    let image = status.image_id.clone().filter(|image| !image.is_empty());
+    Instance { id: status.container_id.clone().unwrap_or_default(), ready: status.ready, waiting, ended, image }
 }
 
 /// What the kubelet's reason for a container that does not run means.
@@ -66,7 +68,7 @@ pub fn why_waiting(reason: &str, message: &str) -> Waiting {
 }
 
 /// The end of a text, in one line: what a program says last is why it ended.
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     let lines: Vec<String> = text.lines().map(str::trim).filter(|line| !line.is_empty()).map(klog::words).collect();
     // before it is cut, which may take the scheme from a URL
     let text = hide_credentials(&lines.join(" | ")).into_owned();

@@ -1,0 +1,65 @@
+//! Whether the scheduler itself must check a text before it replaces the target. Pure.
+
+use super::{Access, Direction, Plan, Step, StepKind};
+use crate::finding::Finding;
+use crate::host::HostPath;
+use crate::observe::State;
+use crate::revision::Digest;
+use crate::settings::Preflight;
+use crate::target::{self, PreflightManifest, PreflightRun};
+
+/// A preflight that comes before a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedPreflight {
+    /// What is tried
+    pub manifest: PreflightManifest,
+    /// Where its file is
+    pub path: HostPath,
+    /// Whether the scheduler gets another image than it has: without a verdict nothing follows then
+    pub changes_image: bool,
+}
+
+/// The kubelet ends a preflight after so many seconds, even when no agent is there. An image that is not there yet is pulled
+/// first, which may take as long as a person allows.
+const DEADLINE: u64 = 60;
+
+/// Adds a preflight before the step that replaces the target, where one is needed.
+pub(super) fn add(plan: &mut Plan, state: &State, settings: Preflight, direction: Direction, steps: &mut Vec<Step>) {
+    let Preflight::On { timeout } = settings else { return };
+    let Some(at) = steps.iter().position(|step| step.kind == StepKind::ReplaceTarget) else { return };
+    let (Some(now), Ok(text)) = (&plan.target, std::str::from_utf8(&steps[at].after)) else { return };
+    let Ok(spec) = target::read(now.kind, text) else { return };
+    let changes_image = spec.image != now.spec.image;
+    let is_needed = match direction {
+        Direction::Apply => changes_image || !is_proven(plan, state),
+        Direction::Restore | Direction::Sealed => changes_image,
+        Direction::LastGood | Direction::AfterFailure | Direction::Nudge | Direction::Judge => false,
+    };
+    if !is_needed {
+        return;
+    }
+    let original = plan.original.as_ref().map(|text| Digest::of_bytes(text.as_bytes()));
+    if !changes_image && original.is_some() && state.journal.preflights.cannot_judge == original {
+        let message = "no preflight: even the scheduler that runs failed in one, so it cannot judge on this host";
+        let way_out = "nothing to do; what is applied is verified, and rolled back if it does not run";
+        plan.findings.push(Finding::info("no-preflight", message, way_out));
+        return;
+    }
+    let attempt = state.journal.preflights.attempts + 1;
+    let subject = plan.revision.as_deref().unwrap_or("original");
+    let deadline = if changes_image { timeout.as_secs() + DEADLINE } else { DEADLINE };
+    let run = PreflightRun { subject, attempt, deadline };
+    let Ok(Some(manifest)) = now.kind.preflight(text, &run) else { return };
+    let path = now.path.parent().join(&manifest.file);
+    let why = "the scheduler itself checks the new text first, and ends; this file is removed afterwards".to_owned();
+    let (access, after) = (Access::of_mode(0o600), manifest.content.clone().into_bytes());
+    steps.insert(at, Step { kind: StepKind::Preflight, path: path.clone(), access, why, before: None, after });
+    plan.preflight = Some(PlannedPreflight { manifest, path, changes_image });
+}
+
+/// Whether this very revision was proven with this very original: somebody else only took it out.
+fn is_proven(plan: &Plan, state: &State) -> bool {
+    let journal = &state.journal;
+    let original = plan.original.as_ref().map(|text| Digest::of_bytes(text.as_bytes()));
+    plan.revision.as_ref().is_some_and(|revision| journal.has_proven(revision)) && journal.original == original
+}
