@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use super::error::ApplyError;
 use super::store::Store;
 use super::target::Target;
-use super::{Done, Writer, check, note, repair};
+use super::{Done, Writer, check, note, repair, tidy_up};
 use crate::host::HostPath;
 use crate::observe::Snapshot;
-use crate::plan::{Access, Plan};
+use crate::plan::{Access, Direction, Plan};
 use crate::target::PreflightManifest;
 
 /// Who may read the target may read a copy of it.
@@ -28,10 +28,11 @@ pub fn begin_preflight(
     check(writer.root, writer.lock.state.path(), plan)?;
     let state = &snapshot.state;
     let store = Store::open(writer, !state.is_known || state.was_interrupted())?;
-    store.make_enterable(writer.root, &state.closed)?;
-    end_preflights(writer, snapshot)?;
+    // earlier preflights go with the rest that a killed run may have left
+    tidy_up(writer, plan, snapshot, Direction::Apply, &store)?;
     let journal = state.recorded.clone().tried(manifest.attempt);
-    note(&store, &journal, journal != state.recorded, true)?;
+    // a number that is lost is given again, which only costs time
+    note(&store, &journal, journal != state.recorded, false)?;
     repair(&store, plan, state, on_event)?;
     Target::open(writer.root, &target.path)?.put_beside(writer.fs, &manifest.file, manifest.content.as_bytes(), PRIVATE)
 }

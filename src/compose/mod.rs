@@ -306,11 +306,13 @@ fn common_version<'a>(
 fn wish_origins(overrides: &SchedulerOverrides) -> Vec<Origin> {
     let origin = |part: String, flag: &str| Origin { part, from: flag.to_owned() };
     let image = overrides.image.iter().map(|image| origin(format!("image {image}"), "--scheduler-image"));
+    let program = overrides.command.iter().map(|command| origin(format!("program {command}"), "--scheduler-command"));
+    let user = overrides.run_as_user.iter().map(|user| origin(format!("runAsUser {user}"), "--scheduler-run-as-user"));
     let args = overrides.args.iter().map(|(name, value)| origin(format!("flag --{name}={value}"), "--scheduler-arg"));
     let mounts = overrides.mounts.iter().map(|path| origin(format!("mount {path}"), "--scheduler-mount"));
     let policy =
         overrides.dns_policy.iter().map(|policy| origin(format!("dnsPolicy {policy}"), "--scheduler-dns-policy"));
-    image.chain(args).chain(mounts).chain(policy).collect()
+    image.chain(program).chain(user).chain(args).chain(mounts).chain(policy).collect()
 }
 
 fn policy(flag: &str) -> Finding {

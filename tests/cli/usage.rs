@@ -115,6 +115,8 @@ fn in_the_charts_pod_every_command_computes_the_revision_of_the_agent() {
     let (image, version) = (&scheduler["image"], &scheduler["version"]);
     flags.push(format!("--scheduler-image={}", image.as_str().expect("an image")));
     flags.push(format!("--scheduler-version={}", version.as_str().expect("a version")));
+    flags.push(format!("--scheduler-command={}", scheduler["command"].as_str().expect("a program")));
+    flags.push(format!("--scheduler-run-as-user={}", scheduler["runAsUser"]));
     for (name, value) in scheduler["args"].as_object().expect("flags") {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         flags.push(format!("--scheduler-arg={name}={value}"));

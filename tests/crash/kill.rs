@@ -24,7 +24,7 @@ fn recover(scenario: &Scenario, root: &std::path::Path) -> Result<(), String> {
     scenario.expectation.check_settled(root).map_err(|why| format!("after recovery: {why}"))?;
     let fs = FaultyFs::new(Fault::None);
     scenario.run(root, &fs).map_err(|why| format!("the run after: {why}"))?;
-    let purges = matches!(scenario.operation, Operation::Purge);
+    let purges = matches!(scenario.operation, Operation::Purge | Operation::Preflight(_));
     // the agent does not ask for a proof that it has
     let proves = matches!(scenario.operation, Operation::Prove(_));
     let calls = fs.calls().into_iter().filter(|call| !(proves && is_about_lock(call))).count();
@@ -83,6 +83,7 @@ fn whatever_was_interrupted_can_be_taken_out() {
             let now = std::fs::read(scenario.target(&root)).expect("there");
             assert!(edited || now == scenario.original, "{}, killed before {at}: not the original", scenario.name);
             assert!(!String::from_utf8_lossy(&now).contains("schedpatch"), "{}, killed before {at}", scenario.name);
+            scenario.expectation.check_no_preflight(&root).unwrap_or_else(|why| panic!("killed before {at}: {why}"));
             points += 1;
         }
     }

@@ -9,7 +9,7 @@ use schedpatch::finding::Finding;
 use schedpatch::journal::Initiator;
 use schedpatch::plan::Direction;
 use schedpatch::reconcile::{self, Env, Outcome, Request};
-use schedpatch::settings::Settings;
+use schedpatch::settings::{Preflight, Settings};
 use schedpatch::timestamp::Timestamp;
 
 use super::faulty_fs::{Call, Fault, FaultyFs};
@@ -38,6 +38,8 @@ pub enum Operation {
     LastGood,
     Restore,
     Purge,
+    /// A preflight that comes to nothing: its file comes and goes
+    Preflight(&'static str),
 }
 
 /// A host before an operation.
@@ -123,7 +125,11 @@ pub fn all_of_agent(suite: &str) -> Vec<Scenario> {
         story.proven("a");
         story.run_killed_after_commit(Operation::Apply("b"));
     });
-    all(suite).into_iter().chain([prove, after_kill]).collect()
+    let preflight = build(suite, "preflight", "kubeadm-1.36", KUBEADM, Operation::Preflight("b"), |story| {
+        story.run(Operation::Apply("a"));
+        story.proven("a");
+    });
+    all(suite).into_iter().chain([prove, after_kill, preflight]).collect()
 }
 
 /// A host on which something is done before the operation that is tested.
@@ -202,6 +208,7 @@ fn build(
     let kind = match operation {
         Operation::Apply(_) => Kind::Applies,
         Operation::Prove(_) => Kind::Proves,
+        Operation::Preflight(_) => Kind::Tries,
         Operation::LastGood | Operation::Restore | Operation::Purge => Kind::Holds,
     };
     let expectation = Expectation::new(places.clone(), &root, &reference, kind);
@@ -240,7 +247,9 @@ impl Scenario {
     /// The settings of the operation.
     pub fn settings(&self, root: &Path) -> Settings {
         let source = match self.operation {
-            Operation::Apply(source) | Operation::Prove(source) => Some(self.sources.join(source)),
+            Operation::Apply(source) | Operation::Prove(source) | Operation::Preflight(source) => {
+                Some(self.sources.join(source))
+            }
             _ => None,
         };
         settings(root, source)
@@ -257,7 +266,7 @@ impl Scenario {
             Operation::LastGood => ["restore", "--to", "last-good"].map(str::to_owned).to_vec(),
             Operation::Restore => vec!["restore".to_owned()],
             Operation::Purge => ["restore", "--purge"].map(str::to_owned).to_vec(),
-            Operation::Prove(_) => panic!("no command proves: see all_of_agent"),
+            Operation::Prove(_) | Operation::Preflight(_) => panic!("no command does this: see all_of_agent"),
         };
         command.into_iter().chain(host_root).collect()
     }
@@ -269,7 +278,9 @@ impl Scenario {
 
 fn run(root: &Path, sources: &Path, operation: Operation, command: &str, fs: &FaultyFs<'_>) -> Result<Outcome, String> {
     let (direction, source) = match operation {
-        Operation::Apply(source) | Operation::Prove(source) => (Direction::Apply, Some(sources.join(source))),
+        Operation::Apply(source) | Operation::Prove(source) | Operation::Preflight(source) => {
+            (Direction::Apply, Some(sources.join(source)))
+        }
         Operation::LastGood => (Direction::LastGood, None),
         Operation::Restore | Operation::Purge => (Direction::Restore, None),
     };
@@ -277,10 +288,21 @@ fn run(root: &Path, sources: &Path, operation: Operation, command: &str, fs: &Fa
     let purge = matches!(operation, Operation::Purge);
     // a child that another test has just forked holds our lock, too, until it runs its own program
     let lock_timeout = Duration::from_secs(10);
-    let initiator = if matches!(operation, Operation::Prove(_)) { Initiator::Agent } else { Initiator::Person };
+    let is_agent = matches!(operation, Operation::Prove(_) | Operation::Preflight(_));
+    let initiator = if is_agent { Initiator::Agent } else { Initiator::Person };
     let request = Request { purge, ..Request::new(&settings, direction, initiator, command, lock_timeout) };
     let env = Env { fs, clock: &|| Timestamp::from_unix(1_800_000_000) };
     let told = |finding: Finding| format!("{}: {}", finding.rule, finding.message);
+    if matches!(operation, Operation::Preflight(_)) {
+        let preflight = Preflight::On { timeout: Duration::from_mins(10) };
+        let settings = Settings { preflight, ..settings.clone() };
+        let request = Request { settings: &settings, ..request.clone() };
+        let (_, plan) = reconcile::look(&request).map_err(told)?;
+        let manifest = plan.preflight.clone().expect("it needs one").manifest;
+        assert!(reconcile::begin_preflight(&request, None, &env, &manifest, &mut |_| {}).map_err(told)?, "it begins");
+        reconcile::end_preflights(&request, None, &env).map_err(told)?;
+        return Ok(Outcome { plan, receipt: None, purged: None });
+    }
     if matches!(operation, Operation::Prove(_)) {
         let text = reconcile::look(&request).map_err(told)?.1.target.ok_or("no target")?.digest;
         assert!(reconcile::prove(&request, &env, text).map_err(told)?, "it stands");

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
+/// Names of preflights begin with this.
+const PREFLIGHT: &str = "schedpatch-preflight-";
+
 /// Where things are on the host.
 #[derive(Clone, Debug)]
 pub struct Places {
@@ -41,6 +44,8 @@ pub enum Kind {
     Proves,
     /// A hold must be there as soon as ours is out
     Holds,
+    /// A preflight's file may be there, and must be gone when all is done
+    Tries,
 }
 
 impl Expectation {
@@ -67,7 +72,14 @@ impl Expectation {
     pub fn check_instant(&self, root: &Path) -> Result<(), String> {
         let now = listing(&self.dir(root));
         for name in now.keys().filter(|name| !name.starts_with('.')) {
-            if !self.start.contains_key(name) {
+            if self.kind == Kind::Tries && name.starts_with(PREFLIGHT) {
+                // it is JSON, which is YAML too
+                self.check_references(root, &now[name].0).map_err(|why| format!("{name}: {why}"))?;
+                let (mode, is_whole) = (now[name].1, now[name].0.ends_with(b"}\n"));
+                if mode != 0o600 || !is_whole {
+                    return Err(format!("{name} has mode {mode:o}, or is not whole"));
+                }
+            } else if !self.start.contains_key(name) {
                 return Err(format!("a stray file that the kubelet would read: {name}"));
             }
         }
@@ -163,6 +175,7 @@ impl Expectation {
         if !hidden.is_empty() {
             return Err(format!("left over in the manifest directory: {hidden:?}"));
         }
+        self.check_no_preflight(root)?;
         let now = tree(root, self.places.state);
         if now != self.state {
             return Err(format!("our directory is not as it should be:\n{now:#?}\ninstead of\n{:#?}", self.state));
@@ -181,10 +194,25 @@ impl Expectation {
         if normalised(&read(&self.dir(root).join(self.places.target))) != self.texts[1] {
             return Err("it was called done, and is undone".to_owned());
         }
+        self.check_no_preflight(root)?;
         self.check_proof(root)
     }
 
+    /// No file of a preflight is left, and each that was begun has its number.
+    pub fn check_no_preflight(&self, root: &Path) -> Result<(), String> {
+        if let Some(name) = listing(&self.dir(root)).into_keys().find(|name| name.contains(PREFLIGHT)) {
+            return Err(format!("{name} is left in the manifest directory"));
+        }
+        Ok(())
+    }
+
     fn check_proof(&self, root: &Path) -> Result<(), String> {
+        if self.kind == Kind::Tries {
+            let journal = read(&self.state_dir(root).join("state.json"));
+            let journal: serde_json::Value = serde_json::from_slice(&journal).map_err(|error| error.to_string())?;
+            let attempts = journal["preflights"]["attempts"].as_u64().unwrap_or_default();
+            return if attempts > 0 { Ok(()) } else { Err("the preflight has no number".to_owned()) };
+        }
         if self.kind != Kind::Proves {
             return Ok(());
         }

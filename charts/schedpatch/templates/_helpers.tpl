@@ -93,7 +93,7 @@ subjects:
 
 {{/* Refuses what would install and then never become ready. */}}
 {{- define "schedpatch.check" -}}
-{{- $overrides := omit .Values.scheduler "version" | values | compact -}}
+{{- $overrides := omit .Values.scheduler "version" "imageOnUpgrade" "rbac" "needs" | values | compact -}}
 {{- if and .Values.config .Values.existingConfigMap -}}
 {{- fail "config and existingConfigMap are both set: use one of them" -}}
 {{- else if not (or .Values.config .Values.existingConfigMap .Values.existingConfigMaps $overrides .Values.extender.enabled) -}}
