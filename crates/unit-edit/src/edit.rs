@@ -152,7 +152,37 @@ fn editable<'a>(unit: &'a Unit<'a>) -> Result<ExecStart<'a>, Error> {
                        continue the line; remove the blanks";
         return Err(unit.refuse_line(ErrorKind::Backslash, line, message));
     }
-    Ok(command)
+    if command.words().last().is_some_and(|word| word.text == b"\\") {
+        let message = "systemd takes the backslashes at the end of this line for an argument and does not continue the line; write a single one";
+        return Err(unit.refuse_line(ErrorKind::Backslash, line, message));
+    }
+    swallowed(&command).map_or(Ok(command), Err)
+}
+
+/// A setting, section or comment that systemd takes for arguments. Programs stop reading options at such a word, so what
+/// follows it would be lost.
+fn swallowed(command: &ExecStart<'_>) -> Option<Error> {
+    let unit = command.unit;
+    for (index, line) in unit.lines.iter().enumerate().take(command.setting.last_line + 1).skip(command.setting.first_line + 1) {
+        let text = unit.file[line.text.clone()].trim_ascii();
+        let is_header = text.starts_with(b"[") && text.strip_suffix(b"\\").unwrap_or(text).trim_ascii_end().ends_with(b"]");
+        if is_header || is_setting(text) {
+            let message = "the backslash before this line makes it part of ExecStart=: systemd takes it for arguments; remove that backslash";
+            return Some(unit.refuse_line(ErrorKind::Swallowed, index + 1, message));
+        }
+    }
+    let comment = command.words().iter().find(|word| unit.file[word.span.clone()].iter().all(|byte| *byte == b'#'))?;
+    let message = "a comment follows the command: systemd takes it for arguments; give it a line of its own";
+    Some(unit.refuse_line(ErrorKind::Swallowed, command.line_of(comment), message))
+}
+
+/// Whether a line begins like `WantedBy=`.
+fn is_setting(text: &[u8]) -> bool {
+    let Some(equals) = text.iter().position(|byte| *byte == b'=') else { return false };
+    let key = text[..equals].trim_ascii_end();
+    key.first().is_some_and(u8::is_ascii_uppercase)
+        && key.iter().any(u8::is_ascii_lowercase)
+        && key.iter().all(u8::is_ascii_alphanumeric)
 }
 
 /// How arguments are written on lines of their own: indentation and end of the line with the last word.

@@ -12,6 +12,8 @@ pub enum ErrorKind {
     SeveralCommands,
     /// The command line ends in a backslash with blanks behind it: it is an argument, the line goes on nowhere
     Backslash,
+    /// The command line goes on over a line that looks like a setting, a section or a comment: its author meant otherwise
+    Swallowed,
     /// A character ends a line for some versions of systemd and not for others
     LineBreak,
     /// The command line is written in a form that cannot be changed safely

@@ -1,0 +1,258 @@
+//! A real systemd judges: what it reads in damaged units, with drop-ins, before and after an edit.
+//!
+//! `systemd-analyze verify` loads units without a running systemd and, at the debug level, prints all their settings and
+//! the words of their command lines. `UNIT_EDIT_SYSTEMD` says how many units, `UNIT_EDIT_SEED` where they begin.
+
+#![allow(clippy::disallowed_methods, reason = "a test writes units and runs systemd-analyze")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use support::{Random, arguments, corpus, damage};
+use unit_edit::{Edit, Error, ErrorKind, Unit, effective};
+
+const BATCH: u64 = 250;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+/// A unit, its drop-ins, and the unit after an edit.
+struct Case {
+    name: String,
+    seed: u64,
+    fragment: Vec<u8>,
+    drop_ins: Vec<Vec<u8>>,
+    edited: Option<Vec<u8>>,
+}
+
+impl Case {
+    fn new(seed: u64, corpus: &[Vec<u8>]) -> Self {
+        let mut random = Random(seed.wrapping_mul(0x2545_F491_4F6C_DD1D));
+        let fragment = damage(&corpus[random.below(corpus.len())], &mut random);
+        let drop_ins = (0..random.below(6).saturating_sub(3)).map(|_| drop_in(&mut random)).collect();
+        let wanted = arguments(random.pick(&[
+            "--kube-scheduler-arg=config=/etc/x.yaml\t--kube-scheduler-arg=config=\n",
+            "--text=it's 100% $HOME; \"é\"\\\n--debug\n",
+        ]));
+        let edit = Edit { owner: "judge", note: "1", arguments: &wanted };
+        let edited = Unit::parse("u.service", &fragment).edit(&edit).ok();
+        Self { name: format!("c{seed}.service"), seed, fragment, drop_ins, edited }
+    }
+
+    fn write(&self, folder: &Path, fragment: &[u8]) {
+        fs::write(folder.join(&self.name), fragment).unwrap();
+        let drop_ins = folder.join(format!("{}.d", self.name));
+        if !self.drop_ins.is_empty() {
+            fs::create_dir(&drop_ins).unwrap();
+        }
+        for (index, text) in self.drop_ins.iter().enumerate() {
+            fs::write(drop_ins.join(format!("{index}.conf")), text).unwrap();
+        }
+    }
+
+    /// The commands that our reader sees; a word that only the host knows is nothing.
+    fn read(&self, fragment: &[u8]) -> Result<Vec<Vec<Option<Vec<u8>>>>, Error> {
+        let fragment = Unit::parse("u.service", fragment);
+        let drop_ins: Vec<Unit<'_>> = self.drop_ins.iter().map(|text| Unit::parse("d.conf", text)).collect();
+        let found = effective(&fragment, &drop_ins)?;
+        let words = |command: &unit_edit::ExecStart<'_>| {
+            let name = command.argv().swap_remove(0);
+            let is_known = !name.windows(2).any(|pair| pair[0] == b'%' && pair[1].is_ascii_alphanumeric());
+            let name = is_known.then(|| String::from_utf8_lossy(&name).replace("%%", "%").into_bytes());
+            std::iter::once(name).chain(command.arguments().iter().map(unit_edit::Word::loaded)).collect()
+        };
+        Ok(found.commands().iter().map(words).collect())
+    }
+}
+
+fn drop_in(random: &mut Random) -> Vec<u8> {
+    let text = random.pick(&[
+        "[Service]\nExecStart=\nExecStart=/bin/echo from drop-in\n",
+        "[Service]\nExecStart=/bin/echo second\n",
+        "[Service]\nType=oneshot\nExecStart=/bin/echo second \\\n  and more\n",
+        "[Service]\nRestart=no\n",
+        "[Unit]\nDescription=other\n",
+    ]);
+    damage(text.as_bytes(), random)
+}
+
+/// What systemd printed about one unit: its commands, and all other lines.
+#[derive(Default)]
+struct Loaded {
+    commands: Vec<Vec<u8>>,
+    others: Vec<Vec<u8>>,
+}
+
+fn load(folder: &Path, names: &[&str]) -> (BTreeMap<String, Loaded>, String) {
+    let run = folder.join("run");
+    fs::create_dir(&run).unwrap();
+    let paths = names.iter().map(|name| folder.join(name));
+    let output = Command::new("systemd-analyze")
+        .args(["--user", "--man=no", "--generators=no", "--recursive-errors=no", "verify"])
+        .args(paths)
+        .env("SYSTEMD_LOG_LEVEL", "debug")
+        .env("SYSTEMD_UNIT_PATH", folder)
+        .env("XDG_RUNTIME_DIR", &run)
+        .output()
+        .unwrap();
+    let mut loaded: BTreeMap<String, Loaded> = BTreeMap::new();
+    let (mut unit, mut setting) = (String::new(), Vec::new());
+    for line in output.stdout.split(|byte| *byte == b'\n') {
+        let text = line.trim_ascii_start();
+        if line.starts_with(b"\t-> Unit ") {
+            unit = String::from_utf8_lossy(&text[8..]).trim_end_matches(':').to_owned();
+            loaded.entry(unit.clone()).or_default();
+        } else if line.starts_with(b"\t\t-> ") {
+            setting = text.to_vec();
+        }
+        let Some(loaded) = loaded.get_mut(&unit) else { continue };
+        match text.strip_prefix(b"Command Line: ") {
+            Some(words) if setting == b"-> ExecStart:" => loaded.commands.push(words.to_vec()),
+            _ => loaded.others.push(line.to_vec()),
+        }
+    }
+    (loaded, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Words as systemd prints them: bare, or in double quotes with escapes.
+fn unquote(line: &[u8]) -> Vec<Vec<u8>> {
+    let mut words = vec![Vec::new()];
+    let mut is_quoted = false;
+    let mut i = 0;
+    while let Some(&byte) = line.get(i) {
+        i += 1;
+        let last = words.len() - 1;
+        match byte {
+            b'"' => is_quoted = !is_quoted,
+            b' ' if !is_quoted => words.push(Vec::new()),
+            b'\\' if is_quoted => {
+                let next = line[i];
+                let octal = line.get(i..i + 3).filter(|digits| digits.iter().all(|digit| (b'0'..=b'7').contains(digit)));
+                i += octal.map_or(1, <[u8]>::len);
+                words[last].push(match (octal, next) {
+                    (Some(digits), _) => digits.iter().fold(0_u8, |sum, digit| sum.wrapping_mul(8).wrapping_add(digit - b'0')),
+                    (None, b'a') => 7,
+                    (None, b'b') => 8,
+                    (None, b'f') => 12,
+                    (None, b'n') => b'\n',
+                    (None, b'r') => b'\r',
+                    (None, b't') => b'\t',
+                    (None, b'v') => 11,
+                    (None, same) => same,
+                });
+            }
+            _ => words[last].push(byte),
+        }
+    }
+    words
+}
+
+fn is_same(ours: &[Vec<Option<Vec<u8>>>], theirs: &[Vec<u8>]) -> bool {
+    let theirs: Vec<Vec<Vec<u8>>> = theirs.iter().map(|line| unquote(line)).collect();
+    let same_words = |(ours, theirs): (&Vec<Option<Vec<u8>>>, &Vec<Vec<u8>>)| {
+        ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(ours, theirs)| ours.as_ref().is_none_or(|word| word == theirs))
+    };
+    ours.len() == theirs.len() && ours.iter().zip(&theirs).all(same_words)
+}
+
+/// Counts and disagreements.
+#[derive(Default)]
+struct Tally {
+    counts: BTreeMap<&'static str, u64>,
+    wrong: Vec<String>,
+}
+
+impl Tally {
+    fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    fn judge(&mut self, case: &Case, fragment: &[u8], loaded: Option<&Loaded>, words: &str) {
+        let ours = case.read(fragment);
+        let about: Vec<&str> = words.lines().filter(|line| line.contains(&case.name)).collect();
+        match (ours, loaded) {
+            (Ok(ours), Some(theirs)) if is_same(&ours, &theirs.commands) => self.count("the same commands"),
+            (Ok(ours), Some(theirs)) => {
+                let theirs: Vec<_> = theirs.commands.iter().map(|line| String::from_utf8_lossy(line)).collect();
+                self.wrong.push(format!("seed {}: ours {ours:?}, systemd's {theirs:?}", case.seed));
+            }
+            (Err(_), None) => self.count("both refuse"),
+            (Ok(ours), None) if ours.is_empty() => self.count("no command for either"),
+            (Ok(_), None) if has_other_reason(&about) => self.count("systemd refuses another setting"),
+            (Ok(_), None) => self.wrong.push(format!("seed {}: only systemd refuses: {about:#?}", case.seed)),
+            (Err(error), Some(_)) if error.kind == ErrorKind::SeveralCommands && is_dead_type(case) => self.count("both refuse"),
+            (Err(error), Some(_)) => self.wrong.push(format!("seed {}: only we refuse: {error}", case.seed)),
+        }
+    }
+
+    fn compare(&mut self, case: &Case, before: Option<&Loaded>, after: Option<&Loaded>) {
+        let (Some(before), Some(after)) = (before, after) else {
+            let is_same = before.is_none() == after.is_none();
+            if is_same {
+                self.count("edited, not loaded before and after");
+            } else {
+                self.wrong.push(format!("seed {}: loaded only before or only after the edit", case.seed));
+            }
+            return;
+        };
+        if before.others == after.others {
+            self.count("edited, all other settings the same");
+        } else {
+            let differs = before.others.iter().zip(&after.others).find(|(before, after)| before != after);
+            let differs = differs.map(|(before, after)| (String::from_utf8_lossy(before).into_owned(), String::from_utf8_lossy(after).into_owned()));
+            self.wrong.push(format!("seed {}: other settings changed: {differs:?}", case.seed));
+        }
+    }
+}
+
+/// Reasons to refuse a unit that are no matter of command lines.
+fn has_other_reason(_words: &[&str]) -> bool {
+    false
+}
+
+fn is_dead_type(_case: &Case) -> bool {
+    false
+}
+
+#[test]
+fn systemd_reads_what_we_read_before_and_after_an_edit() {
+    let (inputs, first) = (number("UNIT_EDIT_SYSTEMD", 2_000), number("UNIT_EDIT_SEED", 0));
+    let corpus = corpus();
+    let mut tally = Tally::default();
+    let seeds: Vec<u64> = (first..first + inputs).collect();
+    for seeds in seeds.chunks(usize::try_from(BATCH).unwrap()) {
+        let cases: Vec<Case> = seeds.iter().map(|seed| Case::new(*seed, &corpus)).collect();
+        let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+        let (before, words) = in_folder(&cases, &names, |case| Some(&case.fragment));
+        let edited: Vec<&str> = cases.iter().filter(|case| case.edited.is_some()).map(|case| case.name.as_str()).collect();
+        let (after, words_after) = in_folder(&cases, &edited, |case| case.edited.as_ref());
+        for case in &cases {
+            tally.judge(case, &case.fragment, before.get(&case.name), &words);
+            if let Some(edited) = &case.edited {
+                tally.judge(case, edited, after.get(&case.name), &words_after);
+                tally.compare(case, before.get(&case.name), after.get(&case.name));
+            }
+        }
+    }
+    println!("{inputs} units: {:?}, {} wrong", tally.counts, tally.wrong.len());
+    assert!(tally.wrong.is_empty(), "{:#?}", &tally.wrong[..tally.wrong.len().min(20)]);
+    assert!(tally.counts.get("the same commands").is_some_and(|count| *count >= inputs / 4), "too few units were compared");
+}
+
+fn in_folder(cases: &[Case], names: &[&str], text: impl Fn(&Case) -> Option<&Vec<u8>>) -> (BTreeMap<String, Loaded>, String) {
+    let folder: PathBuf = std::env::temp_dir().join(format!("unit-edit-{}", std::process::id()));
+    fs::create_dir(&folder).unwrap();
+    for case in cases {
+        if let Some(text) = text(case) {
+            case.write(&folder, text);
+        }
+    }
+    let result = load(&folder, names);
+    fs::remove_dir_all(&folder).unwrap();
+    result
+}
