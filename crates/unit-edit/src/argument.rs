@@ -75,7 +75,9 @@ impl Argument {
 
     fn is_in_two(&self, flag: &Word, value: &Word) -> bool {
         let Some(flag) = flag.literal() else { return false };
-        let has_flag = |name: &str| name.split_once('=').filter(|(own, _)| own.as_bytes() == flag).map(|(_, rest)| rest.to_owned());
+        let has_flag = |name: &str| {
+            name.split_once('=').filter(|(own, _)| own.as_bytes() == flag).map(|(_, rest)| rest.to_owned())
+        };
         let known = value.known_beginning();
         has_flag(&self.text).is_some_and(|rest| value.literal().as_deref() == Some(rest.as_bytes()))
             || self.names.iter().filter_map(|name| has_flag(name)).any(|rest| known.starts_with(rest.as_bytes()))

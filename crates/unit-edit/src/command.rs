@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::word::{NoWord, Text, Word, Words};
+use super::word::{NoWord, Text, Word, Words, expand};
 
 /// Specifiers that some version of systemd knows; with any other letter or digit it does not load the unit.
 const SPECIFIERS: &[u8] = b"aAbBcCdDEfgGhHiIjJlLmMnNopPqrRsStTuUvVwWyY";
@@ -11,6 +11,7 @@ const LONGEST_NAME: usize = 255;
 
 /// What stands before the path of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each prefix is there or not, whatever the others are")]
 pub struct Prefixes {
     /// `-`: failure does not count
     pub ignores_failure: bool,
@@ -38,7 +39,7 @@ pub(crate) struct Command {
 pub(crate) struct Commands {
     /// All words, with the `;` between commands
     pub words: Vec<Word>,
-    pub commands: Vec<Command>,
+    pub list: Vec<Command>,
     /// Why systemd refuses the file because of this setting
     pub fatal: Option<&'static str>,
 }
@@ -79,7 +80,9 @@ impl Commands {
                 }
                 [b'\\', b';'] | [b'\\', b';', b' ' | b'\t' | b'\n' | b'\r', ..] => words.take(2, b";", false),
                 _ => match words.next() {
-                    Ok(word) if has_unknown_specifier(&word.text) => return self.refuse(prefixes, "an unknown specifier"),
+                    Ok(word) if has_unknown_specifier(&word.text) => {
+                        return self.refuse(prefixes, "an unknown specifier");
+                    }
                     Ok(word) => Word { keeps_dollars: prefixes.keeps_variables, ..word },
                     Err(NoWord::End) => break,
                     Err(NoWord::Unbalanced) => return self.refuse(prefixes, "quotes that are not closed"),
@@ -102,7 +105,7 @@ impl Commands {
             self.refuse(prefixes, "no name for the program behind @");
             return;
         }
-        self.commands.push(Command { prefixes, path_at, words: start..end });
+        self.list.push(Command { prefixes, path_at, words: start..end });
         self.words.extend(separator);
     }
 
@@ -133,7 +136,7 @@ fn read_prefixes(word: &[u8]) -> (Prefixes, usize) {
     (prefixes, word.len())
 }
 
-/// Why systemd does not take this for a program.
+/// Why systemd does not take this for a program. What a specifier stands for is not known here and passes.
 fn check_path(path: &[u8]) -> Option<&'static str> {
     let is_odd = |byte: &u8| *byte < b' ' || matches!(byte, b'"' | b'\'' | b'\\' | 0x7F);
     if has_unknown_specifier(path) {
@@ -148,9 +151,11 @@ fn check_path(path: &[u8]) -> Option<&'static str> {
     if path.ends_with(b"/") {
         return Some("a path that ends in a slash");
     }
-    let has_long_name = path.split(|byte| *byte == b'/').any(|name| name.len() > LONGEST_NAME);
-    let is_relative = !path.starts_with(b"/") && !path.starts_with(b"%");
-    if has_long_name || path.len() > LONGEST_PATH || is_relative && (path.contains(&b'/') || path == b"." || path == b"..") {
+    let (known, is_whole) = expand(path, false);
+    let is_relative = if known.is_empty() { is_whole } else { !known.starts_with(b"/") };
+    let has_long_name = known.split(|byte| *byte == b'/').any(|name| name.len() > LONGEST_NAME);
+    let is_no_name = known.contains(&b'/') || known == b"." || known == b"..";
+    if has_long_name || known.len() > LONGEST_PATH || is_relative && is_no_name && is_whole {
         return Some("neither the name of a program nor an absolute path");
     }
     None

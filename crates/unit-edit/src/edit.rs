@@ -62,7 +62,12 @@ impl Unit<'_> {
         let draft = write(&unit, edit)?;
         proof::prove(&unit, &draft.text, &draft.changes)?;
         let edited = Unit::parse(self.name, &draft.text);
-        let unproven = || self.refuse(ErrorKind::Unproven, "the edit could not be restored exactly; set the command line in a drop-in");
+        let unproven = || {
+            self.refuse(
+                ErrorKind::Unproven,
+                "the edit could not be restored exactly; set the command line in a drop-in",
+            )
+        };
         edited.check()?;
         if !edited.is_applied(edit)? || edited.restore(edit.owner)? != base {
             return Err(unproven());
@@ -120,7 +125,8 @@ fn write(unit: &Unit<'_>, edit: &Edit<'_>) -> Result<Draft, Error> {
         splices.push(Splice::insert(last.span.end, added));
     }
     let first = &unit.lines[command.setting.first_line];
-    let comment = [first.indent(unit.file), &record.write(edit.owner), end_near(unit, command.setting.first_line)].concat();
+    let comment =
+        [first.indent(unit.file), &record.write(edit.owner), end_near(unit, command.setting.first_line)].concat();
     splices.push(Splice::insert(first.text.start, comment));
     let text = splice::apply(unit.file, splices);
     let text = text.ok_or_else(|| unit.refuse(ErrorKind::Argument, "two arguments would replace the same word"))?;
@@ -132,11 +138,14 @@ fn editable<'a>(unit: &'a Unit<'a>) -> Result<ExecStart<'a>, Error> {
     unit.check()?;
     let odd_end = unit.lines.iter().position(|line| !matches!(line.end(unit.file), b"\n" | b"\r\n" | b""));
     if let Some(index) = odd_end {
-        let message = "a character ends this line for some versions of systemd and not for others; end it with a line feed";
+        let message =
+            "a character ends this line for some versions of systemd and not for others; end it with a line feed";
         return Err(unit.refuse_line(ErrorKind::LineBreak, index + 1, message));
     }
     let Some(command) = unit.exec_start() else {
-        return Err(unit.refuse(ErrorKind::NoCommand, "no ExecStart= takes effect in this file; edit the file that sets it"));
+        return Err(
+            unit.refuse(ErrorKind::NoCommand, "no ExecStart= takes effect in this file; edit the file that sets it")
+        );
     };
     let line = unit.line_at(command.words().last().map_or(0, |word| word.span.start)) + 1;
     if command.prefixes().uses_shell {
@@ -163,9 +172,12 @@ fn editable<'a>(unit: &'a Unit<'a>) -> Result<ExecStart<'a>, Error> {
 /// follows it would be lost.
 fn swallowed(command: &ExecStart<'_>) -> Option<Error> {
     let unit = command.unit;
-    for (index, line) in unit.lines.iter().enumerate().take(command.setting.last_line + 1).skip(command.setting.first_line + 1) {
+    for (index, line) in
+        unit.lines.iter().enumerate().take(command.setting.last_line + 1).skip(command.setting.first_line + 1)
+    {
         let text = unit.file[line.text.clone()].trim_ascii();
-        let is_header = text.starts_with(b"[") && text.strip_suffix(b"\\").unwrap_or(text).trim_ascii_end().ends_with(b"]");
+        let is_header =
+            text.starts_with(b"[") && text.strip_suffix(b"\\").unwrap_or(text).trim_ascii_end().ends_with(b"]");
         if is_header || is_setting(text) {
             let message = "the backslash before this line makes it part of ExecStart=: systemd takes it for arguments; remove that backslash";
             return Some(unit.refuse_line(ErrorKind::Swallowed, index + 1, message));

@@ -36,8 +36,7 @@ pub fn effective<'a>(fragment: &'a Unit<'a>, drop_ins: &'a [Unit<'a>]) -> Result
 }
 
 /// Types of services; systemd ignores any other word.
-const TYPES: [&[u8]; 8] =
-    [b"simple", b"forking", b"oneshot", b"dbus", b"notify", b"idle", b"exec", b"notify-reload"];
+const TYPES: [&[u8]; 8] = [b"simple", b"forking", b"oneshot", b"dbus", b"notify", b"idle", b"exec", b"notify-reload"];
 
 impl<'a> Effective<'a> {
     /// The commands that take effect, in order.

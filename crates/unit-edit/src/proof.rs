@@ -18,8 +18,18 @@ pub(crate) enum Meaning {
 
 /// Whether `after` is `before` with these changes of settings, given by their indices.
 pub(crate) fn prove(before: &Unit<'_>, after: &[u8], changes: &[(usize, Meaning)]) -> Result<(), Error> {
-    let disagree = || before.refuse(ErrorKind::ReadersDisagree, "a second reader sees this unit differently; set the command line in a drop-in");
-    let unproven = || before.refuse(ErrorKind::Unproven, "the edited unit reads differently from what was meant; set the command line in a drop-in");
+    let disagree = || {
+        before.refuse(
+            ErrorKind::ReadersDisagree,
+            "a second reader sees this unit differently; set the command line in a drop-in",
+        )
+    };
+    let unproven = || {
+        before.refuse(
+            ErrorKind::Unproven,
+            "the edited unit reads differently from what was meant; set the command line in a drop-in",
+        )
+    };
     let old = second_reader::read(before.file).ok_or_else(disagree)?;
     let settings = &before.reading.settings;
     if old.len() != settings.len() || !old.iter().zip(settings).all(|(seen, setting)| is_same(seen, setting)) {
@@ -27,7 +37,8 @@ pub(crate) fn prove(before: &Unit<'_>, after: &[u8], changes: &[(usize, Meaning)
     }
     let new = second_reader::read(after).filter(|new| new.len() == old.len()).ok_or_else(unproven)?;
     for (index, (old, new)) in old.iter().zip(&new).enumerate() {
-        let own: Vec<&Meaning> = changes.iter().filter(|(setting, _)| *setting == index).map(|(_, change)| change).collect();
+        let own: Vec<&Meaning> =
+            changes.iter().filter(|(setting, _)| *setting == index).map(|(_, change)| change).collect();
         if own.is_empty() {
             if old != new {
                 return Err(unproven());
@@ -47,7 +58,9 @@ pub(crate) fn prove(before: &Unit<'_>, after: &[u8], changes: &[(usize, Meaning)
 }
 
 fn is_same(seen: &Seen, setting: &Setting) -> bool {
-    seen.section == setting.section.as_bytes() && seen.key == setting.key.as_bytes() && seen.value == setting.value.bytes
+    seen.section == setting.section.as_bytes()
+        && seen.key == setting.key.as_bytes()
+        && seen.value == setting.value.bytes
 }
 
 fn has_same_words(tokens: &[Token], setting: &Setting) -> bool {
@@ -62,7 +75,8 @@ fn has_same_words(tokens: &[Token], setting: &Setting) -> bool {
 fn expect(tokens: Vec<Token>, changes: &[&Meaning]) -> Vec<Token> {
     let mut expected = Vec::with_capacity(tokens.len());
     for (index, token) in tokens.into_iter().enumerate() {
-        let change = changes.iter().find(|change| matches!(change, Meaning::Set(at, _) | Meaning::Remove(at) if *at == index));
+        let change =
+            changes.iter().find(|change| matches!(change, Meaning::Set(at, _) | Meaning::Remove(at) if *at == index));
         match change {
             Some(Meaning::Set(_, text)) => expected.push(Token::Word(text.clone())),
             Some(_) => {}

@@ -41,10 +41,10 @@ impl Record {
     pub(crate) fn write(&self, owner: &str) -> Vec<u8> {
         let mut line = format!("# {owner}-undo: {VERSION} note={}", encode(self.note.as_bytes()));
         for change in &self.changes {
-            line += &match change {
-                Change::Added(word) => format!(" add={}", encode(word.as_bytes())),
-                Change::Set { word, was } => format!(" set={} was={}", encode(word.as_bytes()), encode(was)),
-            };
+            match change {
+                Change::Added(word) => line.extend([" add=", &encode(word.as_bytes())]),
+                Change::Set { word, was } => line.extend([" set=", &encode(word.as_bytes()), " was=", &encode(was)]),
+            }
         }
         let sum = checksum(line.as_bytes());
         format!("{line} sum={sum:08x}").into_bytes()
@@ -53,7 +53,8 @@ impl Record {
     /// Reads a comment of `owner`: nothing if it is some other comment.
     fn read(line: &[u8], owner: &str) -> Option<Result<Self, &'static str>> {
         let line = line.trim_ascii();
-        let rest = line.strip_prefix(b"#")?.trim_ascii_start().strip_prefix(owner.as_bytes())?.strip_prefix(b"-undo:")?;
+        let rest =
+            line.strip_prefix(b"#")?.trim_ascii_start().strip_prefix(owner.as_bytes())?.strip_prefix(b"-undo:")?;
         Some(Self::read_fields(line, rest))
     }
 
@@ -97,7 +98,8 @@ impl Unit<'_> {
             let Some(record) = Record::read(&self.file[line.text.clone()], owner) else { continue };
             let way_out = "remove what was added and this comment by hand";
             let refuse = |message: String| self.refuse_line(ErrorKind::Record, index + 1, message);
-            let record = record.map_err(|why| refuse(format!("cannot read the comment that remembers an edit: {why}; {way_out}")))?;
+            let record = record
+                .map_err(|why| refuse(format!("cannot read the comment that remembers an edit: {why}; {way_out}")))?;
             if found.is_some() {
                 return Err(refuse(format!("a second comment remembers an edit; {way_out}")));
             }
@@ -108,15 +110,9 @@ impl Unit<'_> {
 }
 
 fn encode(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len());
-    for byte in bytes {
-        if byte.is_ascii_alphanumeric() || b"-_./:=,+@~".contains(byte) {
-            out.push(char::from(*byte));
-        } else {
-            out += &format!("%{byte:02X}");
-        }
-    }
-    out
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=,+@~".contains(&byte);
+    let write = |byte: &u8| if is_plain(*byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") };
+    bytes.iter().map(write).collect()
 }
 
 fn decode(text: &str) -> Option<Vec<u8>> {

@@ -216,7 +216,8 @@ fn escape(rest: &[u8]) -> Option<(Vec<u8>, usize)> {
         (b'u', 0xD800..=0xDFFF) => {
             // systemd writes surrogates as if they were characters
             let bits = format!("{code:016b}");
-            let part = |from: usize, to: usize, mark: &str| u8::from_str_radix(&format!("{mark}{}", &bits[from..to]), 2).ok();
+            let part =
+                |from: usize, to: usize, mark: &str| u8::from_str_radix(&format!("{mark}{}", &bits[from..to]), 2).ok();
             vec![part(0, 4, "1110")?, part(4, 10, "10")?, part(10, 16, "10")?]
         }
         (b'u', _) => char::from_u32(code)?.to_string().into_bytes(),

@@ -67,9 +67,9 @@ impl Reading {
                 return reading.ended(index, "systemd reads no more than a megabyte of continued lines");
             }
             let mut is_escaped = false;
-            for at in start..line.text.end {
-                is_escaped = !is_escaped && file[at] == b'\\';
-                logical.text.push(file[at], at);
+            for (at, byte) in (start..).zip(&file[start..line.text.end]) {
+                is_escaped = !is_escaped && *byte == b'\\';
+                logical.text.push(*byte, at);
             }
             logical.last_line = index;
             if is_escaped {
@@ -124,7 +124,10 @@ impl Reading {
             key,
         });
         fatal.map_or(Ok(()), |reason| {
-            Err(format!("systemd does not load a unit with {reason} in its {}", self.settings[self.settings.len() - 1].key))
+            Err(format!(
+                "systemd does not load a unit with {reason} in its {}",
+                self.settings[self.settings.len() - 1].key
+            ))
         })
     }
 }

@@ -38,9 +38,11 @@ impl<'a> Unit<'a> {
     pub fn check(&self) -> Result<(), Error> {
         match &self.reading.fatal {
             None => Ok(()),
-            Some(fatal) => {
-                Err(self.refuse_line(ErrorKind::Unloadable, fatal.line, format!("{}; correct the line first", fatal.reason)))
-            }
+            Some(fatal) => Err(self.refuse_line(
+                ErrorKind::Unloadable,
+                fatal.line,
+                format!("{}; correct the line first", fatal.reason),
+            )),
         }
     }
 
@@ -70,7 +72,7 @@ impl<'a> Unit<'a> {
             if setting.value.bytes.is_empty() {
                 found.clear();
             }
-            let views = commands.commands.iter().map(|command| ExecStart { unit: self, index, setting, commands, command });
+            let views = commands.list.iter().map(|command| ExecStart { unit: self, index, setting, commands, command });
             found.extend(views);
         }
         line

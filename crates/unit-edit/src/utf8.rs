@@ -12,7 +12,10 @@ pub(crate) const fn is_allowed(character: char) -> bool {
 }
 
 /// A code point as bytes. systemd encodes surrogates like any other code point, which Rust's `char` cannot hold.
-#[expect(clippy::cast_possible_truncation, reason = "every byte takes six bits at most of the code point, plus its mark")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "every byte takes six bits at most of the code point, plus its mark"
+)]
 pub(crate) fn encode(code: u32, out: &mut Vec<u8>) {
     let tail = |shift: u32| 0x80 | (code >> shift & 0x3F) as u8;
     match code {

@@ -78,7 +78,7 @@ impl Word {
 }
 
 /// What is known of a word without the host, and whether that is all of it.
-fn expand(text: &[u8], with_variables: bool) -> (Vec<u8>, bool) {
+pub(crate) fn expand(text: &[u8], with_variables: bool) -> (Vec<u8>, bool) {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     let mut is_first = true;
@@ -196,29 +196,32 @@ fn unescape(rest: &[u8], out: &mut Vec<u8>) -> Option<usize> {
         b'v' => 11,
         b's' => b' ',
         same @ (b'\\' | b'"' | b'\'') => *same,
-        b'x' => return number(rest.get(1..3)?, 16, |code| u8::try_from(code).map(|byte| out.push(byte)).ok()).map(|()| 3),
-        b'u' => return number(rest.get(1..5)?, 16, |code| Some(utf8::encode(code, out))).map(|()| 5),
-        b'U' => return number(rest.get(1..9)?, 16, |code| unicode(code, out)).map(|()| 9),
-        b'0'..=b'7' => {
-            return number(rest.get(..3)?, 8, |code| u8::try_from(code).map(|byte| out.push(byte)).ok()).map(|()| 3);
-        }
+        b'x' => return number(rest.get(1..3)?, 16).and_then(|code| put_byte(code, out)).map(|()| 3),
+        b'u' => return number(rest.get(1..5)?, 16).map(|code| utf8::encode(code, out)).map(|()| 5),
+        b'U' => return number(rest.get(1..9)?, 16).and_then(|code| put_character(code, out)).map(|()| 9),
+        b'0'..=b'7' => return number(rest.get(..3)?, 8).and_then(|code| put_byte(code, out)).map(|()| 3),
         _ => return None,
     };
     out.push(simple);
     Some(1)
 }
 
-fn unicode(code: u32, out: &mut Vec<u8>) -> Option<()> {
+fn put_byte(code: u32, out: &mut Vec<u8>) -> Option<()> {
+    out.push(u8::try_from(code).ok()?);
+    Some(())
+}
+
+fn put_character(code: u32, out: &mut Vec<u8>) -> Option<()> {
     char::from_u32(code).filter(|character| utf8::is_allowed(*character))?;
     utf8::encode(code, out);
     Some(())
 }
 
-/// Gives the number that `digits` write to `put`; NUL is never written.
-fn number(digits: &[u8], radix: u32, put: impl FnOnce(u32) -> Option<()>) -> Option<()> {
+/// The number that `digits` write; NUL is never written.
+fn number(digits: &[u8], radix: u32) -> Option<u32> {
     let mut code = 0_u32;
     for digit in digits {
         code = code.checked_mul(radix)?.checked_add(char::from(*digit).to_digit(radix)?)?;
     }
-    if code == 0 { None } else { put(code) }
+    (code > 0).then_some(code)
 }

@@ -1,5 +1,6 @@
 //! Damaged units against the laws. `UNIT_EDIT_FUZZ=1000000` says how many, `UNIT_EDIT_SEED` where they begin.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "the environment says how long the test runs")]
 
 mod support;
@@ -65,7 +66,10 @@ fn try_one(seed: u64, corpus: &[Vec<u8>]) -> Result<Outcome, String> {
         let clean = Unit::parse("u.service", &restored);
         let is_gone = restored == foreign || clean.record(OWNER) == Ok(None);
         check(is_gone, "nothing of ours is left")?;
-        check(is_kept(&restored, &foreign) || restored.len() > foreign.len() || displaced(&changed), "restoring only removes")?;
+        check(
+            is_kept(&restored, &foreign) || restored.len() > foreign.len() || displaced(&changed),
+            "restoring only removes",
+        )?;
     }
     if let Ok(again) = changed.edit(&edit) {
         let unit = Unit::parse("u.service", &again);
@@ -97,7 +101,8 @@ fn has_arguments(before: &Unit<'_>, after: &Unit<'_>, wanted: &[Argument]) -> bo
         .map(|command| command.arguments().iter().filter_map(unit_edit::Word::literal).collect())
         .unwrap_or_default();
     let is_there = |argument: &Argument| {
-        let (one, two) = (argument.text().as_bytes(), argument.text().split_once('=').map(|(_, value)| value.as_bytes()));
+        let (one, two) =
+            (argument.text().as_bytes(), argument.text().split_once('=').map(|(_, value)| value.as_bytes()));
         literals.iter().any(|word| word == one || Some(word.as_slice()) == two)
     };
     added <= wanted.len() && old.len() - kept <= wanted.len() - added && wanted.iter().all(is_there)
@@ -120,7 +125,10 @@ fn damaged_units_are_edited_and_restored_byte_for_byte_or_refused() {
         }
     }
     let total: u64 = refused.values().sum();
-    println!("{inputs} inputs: {edited} edited and restored byte for byte, {total} refused {refused:?}, {} wrong", wrong.len());
+    println!(
+        "{inputs} inputs: {edited} edited and restored byte for byte, {total} refused {refused:?}, {} wrong",
+        wrong.len()
+    );
     assert!(wrong.is_empty(), "{:#?}", &wrong[..wrong.len().min(10)]);
     assert!(edited * 10 >= inputs * 4, "too few inputs were edited: {edited} of {inputs}");
 }

@@ -2,6 +2,7 @@
 //!
 //! `UNIT_EDIT_GOLDEN=update` writes the expected files anew; read the difference.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "a test writes its expected files")]
 
 mod support;

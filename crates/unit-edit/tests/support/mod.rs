@@ -23,8 +23,7 @@ pub fn arguments(text: &str) -> Vec<Argument> {
 
 /// The units of all golden folders.
 pub fn corpus() -> Vec<Vec<u8>> {
-    let mut folders: Vec<PathBuf> =
-        std::fs::read_dir(golden()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut folders: Vec<PathBuf> = std::fs::read_dir(golden()).unwrap().map(|entry| entry.unwrap().path()).collect();
     folders.sort();
     folders.iter().map(|folder| std::fs::read(folder.join("in.service")).unwrap()).collect()
 }
@@ -85,11 +84,48 @@ const LINES: &[&str] = &[
 ];
 
 /// Bytes that mean something to systemd.
+#[rustfmt::skip]
 const MARKS: &[&[u8]] = &[
-    b" ", b"\t", b"\\", b"\n", b"\r\n", b"\r", b"'", b"\"", b";", b"#", b"%", b"$", b"=", b"[", b"]", b"\0", b"\xEF\xBB\xBF", b"\xFF",
-    b"-", b"@", b":", b"+", b"!", b"|", b" \\\n", b"\\ \n", b" ; ", b" \\; ", b"\\x41", b"\\n", b"%%", b"$$", b"\xEF\xBF\xBE", b"x",
-    b"\x0c", b"\x01", b"--kube-scheduler-arg=config=/old ", b"'--kube-scheduler-arg' 'config=/x' ", b" '' ", b"\\u0041", b"\\",
+    b" ", b"\t", b"\\", b"\n", b"\r\n", b"\r", b"'", b"\"", b";", b"#", b"%", b"$", b"=", b"[", b"]", b"\0",
+    b"\xEF\xBB\xBF", b"\xFF", b"-", b"@", b":", b"+", b"!", b"|", b" \\\n", b"\\ \n", b" ; ", b" \\; ", b"\\x41",
+    b"\\n", b"%%", b"$$", b"\xEF\xBF\xBE", b"x", b"\x0c", b"\x01", b"--kube-scheduler-arg=config=/old ",
+    b"'--kube-scheduler-arg' 'config=/x' ", b" '' ", b"\\u0041", b"\\",
 ];
+
+/// Parts of command lines, and things that look like them.
+#[rustfmt::skip]
+const PARTS: &[&str] = &[
+    " ", " ", " ", " ", "\t", "'", "'", "\"", "\"", "\\", "\\", ";", " ; ", " \\; ", "\\;", "';'", "\\\\", "\\'",
+    "\\\"", "\\n", "\\s", "\\x41", "\\x4", "\\x00", "\\xff", "\\u00e9", "\\u12", "\\u0000", "\\uFFFE",
+    "\\U0001F600", "\\U00110000", "\\U0000FFFE", "\\U0000D800", "\\101", "\\000", "\\400", "\\08", "\\1", "\\q",
+    "\\ ", "\\é", "é", "%", "%%", "%n", "%Z", "%9", "%-", "$", "$$", "$A", "${A}", "$$$A", "-", "@", ":", "+", "!",
+    "/bin/echo", "a", "b", "server", "--x=1", "=", "#", "[", "]", " \\\n", " \\\n  ", "\\\n", " \\\n# note\n",
+    " \\\n; note \\\n  ", "\\\r\n", "\x0c", "\u{FEFF}", "/", ".", "..", "x", "y", "\x01",
+];
+
+/// A unit with command lines that are made of all kinds of parts.
+pub fn soup(random: &mut Random) -> Vec<u8> {
+    let mut text = String::from(random.pick::<str>(&[
+        "[Service]\n",
+        "[Service]\nType=oneshot\n",
+        "[Unit]\nDescription=x\n[Service]\nType=oneshot\n",
+    ]));
+    for _ in 0..=random.below(3) {
+        text += random.pick::<str>(&[
+            "ExecStart=/bin/echo ",
+            "ExecStart=/bin/echo",
+            "ExecStart=",
+            "ExecStart = -/bin/echo ",
+            "ExecStart=@/bin/echo a ",
+        ]);
+        for _ in 0..random.below(12) {
+            text += random.pick(PARTS);
+        }
+        text += random.pick::<str>(&["\n", "\n", "\n", "\r\n", "\n\n", ""]);
+    }
+    text += random.pick::<str>(&["", "[Install]\nWantedBy=x.target\n"]);
+    text.into_bytes()
+}
 
 /// A unit with a few things wrong.
 pub fn damage(unit: &[u8], random: &mut Random) -> Vec<u8> {
@@ -109,7 +145,7 @@ fn damage_once(mut text: Vec<u8>, random: &mut Random) -> Vec<u8> {
         4 | 5 => {
             let start = line_start(&text, at);
             let line = format!("{}\n", random.pick(LINES));
-            text.splice(start..start, line.bytes());
+            drop(text.splice(start..start, line.bytes()));
         }
         6 => {
             let (start, end) = (line_start(&text, at), line_end(&text, at));
@@ -120,7 +156,9 @@ fn damage_once(mut text: Vec<u8>, random: &mut Random) -> Vec<u8> {
             let to = line_start(&text, place(&text, random));
             text.splice(to..to, line);
         }
-        7 if random.chance(40) => text = String::from_utf8_lossy(&text).replace("\r\n", "\n").replace('\n', "\r\n").into_bytes(),
+        7 if random.chance(40) => {
+            text = String::from_utf8_lossy(&text).replace("\r\n", "\n").replace('\n', "\r\n").into_bytes();
+        }
         7 => text.truncate(text.len().saturating_sub(random.below(12))),
         _ => {
             let end = line_end(&text, at).saturating_sub(1);
