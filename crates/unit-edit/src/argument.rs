@@ -103,22 +103,28 @@ pub(crate) fn escape_marks(text: &str, keeps_dollars: bool) -> String {
 }
 
 /// A word in single quotes that reads as `text`.
-pub(crate) fn quote(text: &str) -> Vec<u8> {
+pub(crate) fn quote(text: &[u8]) -> Vec<u8> {
     let mut out = vec![b'\''];
-    for character in text.chars() {
-        match character {
-            '\\' | '\'' => out.extend([b'\\', character as u8]),
-            '\n' => out.extend(b"\\n"),
-            '\t' => out.extend(b"\\t"),
-            _ if character.is_control() || !utf8::is_allowed(character) => {
-                let mut bytes = [0; 4];
-                for byte in character.encode_utf8(&mut bytes).bytes() {
-                    out.extend(format!("\\x{byte:02x}").bytes());
-                }
+    for chunk in text.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            let mut bytes = [0; 4];
+            let bytes = character.encode_utf8(&mut bytes).as_bytes();
+            match character {
+                '\\' | '\'' => out.extend([b'\\', bytes[0]]),
+                '\n' => out.extend(b"\\n"),
+                '\t' => out.extend(b"\\t"),
+                _ if character.is_control() || !utf8::is_allowed(character) => escape(bytes, &mut out),
+                _ => out.extend(bytes),
             }
-            _ => out.extend(character.encode_utf8(&mut [0; 4]).bytes()),
         }
+        escape(chunk.invalid(), &mut out);
     }
     out.push(b'\'');
     out
+}
+
+fn escape(bytes: &[u8], out: &mut Vec<u8>) {
+    for byte in bytes {
+        out.extend(format!("\\x{byte:02x}").bytes());
+    }
 }

@@ -154,8 +154,8 @@ fn check_path(path: &[u8]) -> Option<&'static str> {
     let (known, is_whole) = expand(path, false);
     let is_relative = if known.is_empty() { is_whole } else { !known.starts_with(b"/") };
     let has_long_name = known.split(|byte| *byte == b'/').any(|name| name.len() > LONGEST_NAME);
-    let is_no_name = known.contains(&b'/') || known == b"." || known == b"..";
-    if has_long_name || known.len() > LONGEST_PATH || is_relative && is_no_name && is_whole {
+    let is_no_name = path.contains(&b'/') || is_whole && (known == b"." || known == b"..");
+    if has_long_name || known.len() > LONGEST_PATH || is_relative && is_no_name {
         return Some("neither the name of a program nor an absolute path");
     }
     None

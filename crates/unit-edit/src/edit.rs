@@ -112,12 +112,12 @@ fn write(unit: &Unit<'_>, edit: &Edit<'_>) -> Result<Draft, Error> {
             }
             let text = escape_marks(&found.ours, found.word.keeps_dollars);
             record.changes.push(Change::Set { word: found.ours, was: unit.file[span.clone()].to_vec() });
-            splices.push(Splice { range: span, put: quote(&text) });
+            splices.push(Splice { range: span, put: quote(text.as_bytes()) });
             changes.push((command.index, Meaning::Set(found.index, text.into_bytes())));
         } else {
             let text = escape_marks(argument.text(), command.prefixes().keeps_variables);
             record.changes.push(Change::Added(argument.text().to_owned()));
-            added.extend([b" \\", line_end, indent, &quote(&text)].concat());
+            added.extend([b" \\", line_end, indent, &quote(text.as_bytes())].concat());
             changes.push((command.index, Meaning::Append(text.into_bytes())));
         }
     }

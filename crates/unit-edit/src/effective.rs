@@ -1,5 +1,6 @@
 //! A unit and its drop-ins together.
 
+use super::argument::quote;
 use super::error::{Error, ErrorKind};
 use super::unit::{ExecStart, Unit};
 
@@ -54,6 +55,39 @@ impl<'a> Effective<'a> {
         let own = self.files.iter().rposition(|unit| unit.name() == file)?;
         let later = self.files.iter().zip(&self.speaks).skip(own + 1);
         later.into_iter().find_map(|(unit, line)| Some((unit.name(), (*line)?)))
+    }
+
+    /// A drop-in that sets these very commands, whatever the files before it say: to try a command line before it is
+    /// written into the unit.
+    pub fn to_drop_in(&self) -> Result<Vec<u8>, Error> {
+        let mut text = b"[Service]\nExecStart=\n".to_vec();
+        for command in &self.commands {
+            if command.prefixes().uses_shell {
+                let message = "a shell runs this command (prefix |), which older versions of systemd do not know; remove the prefix";
+                return Err(command.unit.refuse_line(ErrorKind::Shape, command.line(), message));
+            }
+            text.extend(b"ExecStart=");
+            for (index, word) in command.words().iter().enumerate() {
+                let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.%@:+!".contains(byte);
+                match index {
+                    0 if word.text.iter().all(is_plain) => text.extend(&word.text),
+                    0 => text.extend(quote(&word.text)),
+                    _ => text.extend([b" \\\n    ", quote(&word.text).as_slice()].concat()),
+                }
+            }
+            text.push(b'\n');
+        }
+        let copy = Unit::parse("drop-in", &text);
+        let words = |commands: &[ExecStart<'_>]| {
+            commands.iter().map(|command| (command.prefixes(), command.argv())).collect::<Vec<_>>()
+        };
+        match self.commands.last() {
+            Some(last) if copy.check().is_err() || words(&copy.exec_starts()) != words(&self.commands) => {
+                let message = "cannot write this command line in another way; write it with fewer escapes";
+                Err(last.unit.refuse_line(ErrorKind::Unproven, last.line(), message))
+            }
+            _ => Ok(text),
+        }
     }
 
     /// Drop-ins that systemd does not read to their end.

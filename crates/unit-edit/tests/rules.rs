@@ -1,7 +1,10 @@
-//! systemd's rules, one by one. `hack/unit-systemd` asks a real systemd the same.
+//! systemd's rules, one by one. `tests/systemd.rs` asks a real systemd about the same lines.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod support;
+
+use support::rules::{COMMENTS, CONTINUED, PREFIXES, QUOTES, RESETS, Rules};
 use unit_edit::{ErrorKind, Unit, effective};
 
 /// The command lines that take effect, with `|` between words and ` / ` between commands.
@@ -18,7 +21,7 @@ fn service(lines: &str) -> String {
 }
 
 #[track_caller]
-fn check(rules: &[(&str, &str)]) {
+fn check(rules: Rules) {
     for (lines, expected) in rules {
         assert_eq!(service(lines), *expected, "{lines:?}");
     }
@@ -26,49 +29,17 @@ fn check(rules: &[(&str, &str)]) {
 
 #[test]
 fn a_line_is_continued_if_its_very_last_character_is_a_backslash_that_nothing_escapes() {
-    check(&[
-        ("ExecStart=/x a \\\n b\n", "/x|a|b"),
-        ("ExecStart=/x a\\\nb\n", "/x|a|b"),
-        ("ExecStart=/x a \\\n\n", "/x|a"),
-        ("ExecStart=/x a \\\n   \\\n b\n", "/x|a|b"),
-        ("ExecStart=/x a \\", "/x|a"),
-        ("ExecStart=/x a \\  \n b\n", "/x|a|\\"),
-        ("ExecStart=/x a \\\\\n b\n", "/x|a|\\"),
-        ("ExecStart=/x a \\\\\\\n b\n", "/x|a|\\|b"),
-        ("ExecStart=/x a \\\r\n b\r\n", "/x|a|b"),
-        ("ExecStart=/x a \\\r b\r", "/x|a|b"),
-        ("ExecStart=/x a \\\nType=oneshot\n", "/x|a|Type=oneshot"),
-        ("ExecStart=/x 'a \\\n b'\n", "/x|a   b"),
-        ("Exec\\\nStart=/x\n", ""),
-        ("ExecStart\\\n=/x\n", "/x"),
-        ("ExecStart=\\\n/x\n", "/x"),
-    ]);
+    check(CONTINUED);
 }
 
 #[test]
 fn comments_are_whole_lines_and_may_be_between_continued_ones() {
-    check(&[
-        ("ExecStart=/x \\\n# note\n a\n", "/x|a"),
-        ("ExecStart=/x \\\n  ; note \\\n a\n", "/x|a"),
-        ("ExecStart=/x \\\n# note\n\nExecStartPre=/y\n", "/x"),
-        ("ExecStart=/x a # b\n", "/x|a|#|b"),
-        ("ExecStart=/x a ;b\n", "/x|a|;b"),
-        ("# ExecStart=/x\n;ExecStart=/y\n", ""),
-    ]);
+    check(COMMENTS);
 }
 
 #[test]
 fn quotes_may_be_anywhere_and_escapes_count_in_all_of_them() {
-    check(&[
-        (r#"ExecStart=/x "a b" 'c d' e" f "g"#, "/x|a b|c d|e f g"),
-        (r#"ExecStart=/x "it's" 'say "x"' '' """#, r#"/x|it's|say "x"||"#),
-        (r"ExecStart=/x \x41\101\u0042\U00000043 '\n' \s", "/x|AABC|\n| "),
-        (r"ExecStart=/x \' \x22 \\ a\ b", r#"/x|'|"|\|a\ b"#),
-        (r"ExecStart=/x \q \x0g \u12 \U00110000 \08 \400", r"/x|\q|\x0g|\u12|\U00110000|\08|\400"),
-        (r"ExecStart=/x \x00 \000 \u0000", r"/x|\x00|\000|\u0000"),
-        ("ExecStart=/x a\u{c}b c\n", "/x|a\u{c}b|c"),
-        ("ExecStart=\"/x\" a\n", "/x|a"),
-    ]);
+    check(QUOTES);
 }
 
 #[test]
@@ -89,32 +60,12 @@ fn specifiers_and_variables_stay_as_they_are_until_the_host_replaces_them() {
 
 #[test]
 fn an_empty_value_resets_and_semicolons_part_commands() {
-    check(&[
-        ("ExecStart=/x\nExecStart=/y\n", "/x / /y"),
-        ("ExecStart=/x\nExecStart=\nExecStart=/y\n", "/y"),
-        ("ExecStart=/x\nExecStart= \\\n\n", ""),
-        ("ExecStart=/x\nExecStart=\"\"\n", "/x"),
-        ("ExecStart=/x\nExecStart=;\n", "/x"),
-        ("ExecStart=/x a ; /y b\n", "/x|a / /y|b"),
-        ("ExecStart=/x a ; \n", "/x|a"),
-        ("ExecStart=/x a \\; b ';' c;\n", "/x|a|;|b|;|c;"),
-        ("ExecStart=; /x\n", "/x"),
-        ("ExecStart=';' /x\n", "/x"),
-    ]);
+    check(RESETS);
 }
 
 #[test]
 fn prefixes_come_before_the_path_in_any_order() {
-    check(&[
-        ("ExecStart=-/x a\n", "/x|a"),
-        ("ExecStart=@/x name a\n", "name|a"),
-        ("ExecStart=-@:+/x name a\n", "name|a"),
-        ("ExecStart=!!/x\n", "/x"),
-        ("ExecStart=x a\n", "x|a"),
-        ("ExecStart=- /x\n", ""),
-        ("ExecStart=-/x 'a\n", ""),
-        ("ExecStart='/x a\n", ""),
-    ]);
+    check(PREFIXES);
     let unit = Unit::parse("u.service", b"[Service]\nExecStart=-:@!/x name a\n");
     let command = unit.exec_start().unwrap();
     let prefixes = command.prefixes();

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{Random, arguments, corpus, damage, soup};
+use support::{Random, arguments, corpus, damage, rules, soup};
 use unit_edit::{Edit, Error, ErrorKind, Unit, effective};
 
 const BATCH: u64 = 250;
@@ -29,6 +29,8 @@ struct Case {
     fragment: Vec<u8>,
     drop_ins: Vec<Vec<u8>>,
     edited: Option<Vec<u8>>,
+    /// A drop-in that sets the same commands
+    copy: Option<Vec<u8>>,
 }
 
 impl Case {
@@ -45,25 +47,47 @@ impl Case {
         ]));
         let edit = Edit { owner: "judge", note: "1", arguments: &wanted };
         let edited = Unit::parse("u.service", &fragment).edit(&edit).ok();
-        Self { name: format!("c{seed}.service"), seed, fragment, drop_ins, edited }
+        let mut case = Self { name: format!("c{seed}.service"), seed, fragment, drop_ins, edited, copy: None };
+        case.copy = case.effective_drop_in();
+        case
     }
 
-    fn write(&self, folder: &Path, fragment: &[u8]) {
+    fn effective_drop_in(&self) -> Option<Vec<u8>> {
+        let fragment = Unit::parse("u.service", &self.fragment);
+        let drop_ins: Vec<Unit<'_>> = self.drop_ins.iter().map(|text| Unit::parse("d.conf", text)).collect();
+        let found = effective(&fragment, &drop_ins).ok()?;
+        found.exec_start()?;
+        found.to_drop_in().ok()
+    }
+
+    /// A unit as it is.
+    fn plain(number: u64, fragment: Vec<u8>) -> Self {
+        Self {
+            name: format!("p{number}.service"),
+            seed: number,
+            fragment,
+            drop_ins: Vec::new(),
+            edited: None,
+            copy: None,
+        }
+    }
+
+    fn write(&self, folder: &Path, fragment: &[u8], copy: Option<&Vec<u8>>) {
         fs::write(folder.join(&self.name), fragment).unwrap();
         let drop_ins = folder.join(format!("{}.d", self.name));
-        if !self.drop_ins.is_empty() {
-            fs::create_dir(&drop_ins).unwrap();
-        }
-        for (index, text) in self.drop_ins.iter().enumerate() {
+        fs::create_dir(&drop_ins).unwrap();
+        for (index, text) in self.drop_ins.iter().chain(copy).enumerate() {
             fs::write(drop_ins.join(format!("{index}.conf")), text).unwrap();
         }
     }
 
-    fn uses_shell(&self, fragment: &[u8]) -> bool {
+    /// Whether only the host can judge: a shell runs a command, which older versions do not know, or a path holds
+    /// what the host replaces.
+    fn is_undecided(&self, fragment: &[u8]) -> bool {
         let files = std::iter::once(fragment).chain(self.drop_ins.iter().map(Vec::as_slice));
         files.into_iter().any(|text| {
             let unit = Unit::parse("u.service", text);
-            unit.exec_starts().iter().any(|command| command.prefixes().uses_shell)
+            unit.exec_starts().iter().any(|command| command.prefixes().uses_shell || loaded(command.path()).is_none())
         })
     }
 
@@ -206,8 +230,8 @@ impl Tally {
     }
 
     fn judge(&mut self, case: &Case, fragment: &[u8], loaded: Option<&Loaded>, words: &str) {
-        if case.uses_shell(fragment) {
-            return self.count("not judged: versions of systemd differ about the prefix |");
+        if case.is_undecided(fragment) {
+            return self.count("not judged: prefix | or a specifier in the path");
         }
         let ours = case.read(fragment);
         let about: Vec<&str> = words.lines().filter(|line| line.contains(&case.name)).collect();
@@ -224,6 +248,16 @@ impl Tally {
             (Ok(_), None) if has_other_reason(&about) => self.count("systemd refuses another setting"),
             (Ok(_), None) => self.wrong.push(format!("seed {}: only systemd refuses: {about:#?}", case.seed)),
             (Err(error), Some(_)) => self.wrong.push(format!("seed {}: only we refuse: {error}", case.seed)),
+        }
+    }
+
+    fn copy(&mut self, case: &Case, before: Option<&Loaded>, copy: Option<&Loaded>) {
+        match (before, copy) {
+            (Some(before), Some(copy)) if before.commands == copy.commands => {
+                self.count("the same commands as a drop-in");
+            }
+            (None, None) => self.count("a drop-in of a unit that is not loaded"),
+            _ => self.wrong.push(format!("seed {}: a drop-in changes the commands", case.seed)),
         }
     }
 
@@ -254,6 +288,7 @@ impl Tally {
 fn is_named(error: &Error, words: &[&str]) -> bool {
     match (error.kind, error.line) {
         (ErrorKind::SeveralCommands, _) => words.iter().any(|line| line.contains("more than one ExecStart=")),
+        (_, Some(_)) if words.iter().any(|line| line.ends_with("No buffer space available")) => true,
         (_, Some(line)) => {
             // of a line that is continued up to the end of the file systemd names the end
             let named = |words: &&str| words.split_once(".service:")?.1.split_once(": ")?.0.parse::<usize>().ok();
@@ -266,7 +301,10 @@ fn is_named(error: &Error, words: &[&str]) -> bool {
 
 /// Reasons to refuse a unit that are no matter of command lines.
 fn has_other_reason(words: &[&str]) -> bool {
-    words.iter().any(|line| line.ends_with("Refusing.") && !line.contains("ExecStart"))
+    let is_other = |line: &&str| {
+        line.ends_with("Refusing.") && !line.contains("ExecStart") || line.contains("Invalid user/group name")
+    };
+    words.iter().any(is_other)
 }
 
 #[test]
@@ -278,12 +316,18 @@ fn systemd_reads_what_we_read_before_and_after_an_edit() {
     for seeds in seeds.chunks(usize::try_from(BATCH).unwrap()) {
         let cases: Vec<Case> = seeds.iter().map(|seed| Case::new(*seed, &corpus)).collect();
         let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
-        let (before, words) = in_folder(&cases, &names, |case| Some(&case.fragment));
+        let (before, words) = in_folder(&cases, &names, |case| Some((&case.fragment, None)));
+        let copied: Vec<&str> =
+            cases.iter().filter(|case| case.copy.is_some()).map(|case| case.name.as_str()).collect();
+        let (with_drop_in, _) = in_folder(&cases, &copied, |case| Some((&case.fragment, Some(case.copy.as_ref()?))));
         let edited: Vec<&str> =
             cases.iter().filter(|case| case.edited.is_some()).map(|case| case.name.as_str()).collect();
-        let (after, words_after) = in_folder(&cases, &edited, |case| case.edited.as_ref());
+        let (after, words_after) = in_folder(&cases, &edited, |case| Some((case.edited.as_ref()?, None)));
         for case in &cases {
             tally.judge(case, &case.fragment, before.get(&case.name), &words);
+            if case.copy.is_some() {
+                tally.copy(case, before.get(&case.name), with_drop_in.get(&case.name));
+            }
             if let Some(edited) = &case.edited {
                 tally.judge(case, edited, after.get(&case.name), &words_after);
                 tally.compare(case, before.get(&case.name), after.get(&case.name));
@@ -298,16 +342,37 @@ fn systemd_reads_what_we_read_before_and_after_an_edit() {
     );
 }
 
-fn in_folder(
-    cases: &[Case],
-    names: &[&str],
-    text: impl Fn(&Case) -> Option<&Vec<u8>>,
-) -> (BTreeMap<String, Loaded>, String) {
-    let folder: PathBuf = std::env::temp_dir().join(format!("unit-edit-{}", std::process::id()));
+#[test]
+fn systemd_reads_the_examples_of_its_rules_as_we_do() {
+    let long =
+        |length: usize| format!("[Service]\nType=oneshot\nExecStart=/bin/echo a\nX-A={}\n", "a".repeat(length - 4));
+    let continued =
+        |length: usize| format!("[Service]\nType=oneshot\nExecStart=/bin/echo a\nX-A={0}\\\n{0}\n", "a".repeat(length));
+    let rules = rules::ALL.iter().flat_map(|rules| rules.iter());
+    let texts = rules.map(|(lines, _)| format!("[Service]\nType=oneshot\n{lines}"));
+    let longs =
+        [long((1 << 20) - 1), long(1 << 20), continued((1 << 19) - 2), continued((1 << 19) - 3), continued(1 << 19)];
+    let texts: Vec<String> = texts.chain(longs).collect();
+    let cases: Vec<Case> = (0..).zip(texts).map(|(number, text)| Case::plain(number, text.into_bytes())).collect();
+    let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+    let (loaded, words) = in_folder(&cases, &names, |case| Some((&case.fragment, None)));
+    let mut tally = Tally::default();
+    for case in &cases {
+        tally.judge(case, &case.fragment, loaded.get(&case.name), &words);
+    }
+    println!("{} examples: {:?}, {} wrong", cases.len(), tally.counts, tally.wrong.len());
+    assert!(tally.wrong.is_empty(), "{:#?}", tally.wrong);
+}
+
+/// A unit, and one more drop-in.
+type Texts<'a> = Option<(&'a Vec<u8>, Option<&'a Vec<u8>>)>;
+
+fn in_folder(cases: &[Case], names: &[&str], texts: impl Fn(&Case) -> Texts<'_>) -> (BTreeMap<String, Loaded>, String) {
+    let folder: PathBuf = std::env::temp_dir().join(format!("unit-edit-{}-{}", std::process::id(), cases[0].name));
     fs::create_dir(&folder).unwrap();
     for case in cases {
-        if let Some(text) = text(case) {
-            case.write(&folder, text);
+        if let Some((fragment, copy)) = texts(case) {
+            case.write(&folder, fragment, copy);
         }
     }
     let result = load(&folder, names);

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub mod rules;
+
 use std::path::PathBuf;
 
 use unit_edit::Argument;
