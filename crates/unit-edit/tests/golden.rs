@@ -1,6 +1,6 @@
 //! Every folder of `tests/golden`: a unit, the arguments, and what becomes of it.
 //!
-//! `UNIT_EDIT_GOLDEN=update` writes the expected files anew; read the difference.
+//! `UPDATE_GOLDEN=1` writes the expected files anew; read the difference.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "a test writes its expected files")]
@@ -23,7 +23,7 @@ fn folders() -> Vec<PathBuf> {
 }
 
 fn expect(path: &Path, found: Option<&[u8]>) {
-    if std::env::var("UNIT_EDIT_GOLDEN").is_ok_and(|value| value == "update") {
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
         match found {
             Some(text) => fs::write(path, text).unwrap(),
             None if path.exists() => fs::remove_file(path).unwrap(),
