@@ -172,13 +172,14 @@ fn editable<'a>(unit: &'a Unit<'a>) -> Result<ExecStart<'a>, Error> {
 /// follows it would be lost.
 fn swallowed(command: &ExecStart<'_>) -> Option<Error> {
     let unit = command.unit;
-    for (index, line) in
-        unit.lines.iter().enumerate().take(command.setting.last_line + 1).skip(command.setting.first_line + 1)
-    {
-        let text = unit.file[line.text.clone()].trim_ascii();
+    for word in command.words() {
+        let index = unit.line_at(word.span.start);
+        let line = &unit.lines[index];
+        let begins_line = line.text.start + line.indent(unit.file).len() == word.span.start;
+        let text = unit.file[word.span.start..line.text.end].trim_ascii();
         let is_header =
             text.starts_with(b"[") && text.strip_suffix(b"\\").unwrap_or(text).trim_ascii_end().ends_with(b"]");
-        if is_header || is_setting(text) {
+        if index > command.setting.first_line && begins_line && (is_header || is_setting(text)) {
             let message = "the backslash before this line makes it part of ExecStart=: systemd takes it for arguments; remove that backslash";
             return Some(unit.refuse_line(ErrorKind::Swallowed, index + 1, message));
         }

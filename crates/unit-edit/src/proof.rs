@@ -58,9 +58,7 @@ pub(crate) fn prove(before: &Unit<'_>, after: &[u8], changes: &[(usize, Meaning)
 }
 
 fn is_same(seen: &Seen, setting: &Setting) -> bool {
-    seen.section == setting.section.as_bytes()
-        && seen.key == setting.key.as_bytes()
-        && seen.value == setting.value.bytes
+    seen.section == setting.section.as_bytes() && seen.key == setting.key.as_bytes() && seen.value == setting.value
 }
 
 fn has_same_words(tokens: &[Token], setting: &Setting) -> bool {

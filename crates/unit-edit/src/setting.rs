@@ -14,7 +14,7 @@ const COMMANDS: [&str; 7] =
 pub(crate) struct Setting {
     pub section: String,
     pub key: String,
-    pub value: Text,
+    pub value: Vec<u8>,
     /// The first and the last physical line, as indices; comments may be between them
     pub first_line: usize,
     pub last_line: usize,
@@ -117,7 +117,7 @@ impl Reading {
         let fatal = commands.as_ref().and_then(|commands| commands.fatal);
         self.settings.push(Setting {
             section: section.clone(),
-            value,
+            value: value.bytes,
             first_line: logical.first_line,
             last_line: logical.last_line,
             commands,

@@ -49,7 +49,7 @@ impl<'a> Unit<'a> {
     /// All settings in order: section, key, value.
     pub fn settings(&self) -> impl Iterator<Item = (&str, &str, &[u8])> {
         let settings = self.reading.settings.iter();
-        settings.map(|setting| (setting.section.as_str(), setting.key.as_str(), setting.value.bytes.as_slice()))
+        settings.map(|setting| (setting.section.as_str(), setting.key.as_str(), setting.value.as_slice()))
     }
 
     /// The commands of this file that take effect, by `ExecStart=` and its resets.
@@ -69,7 +69,7 @@ impl<'a> Unit<'a> {
         let mut line = None;
         for (index, setting, commands) in self.command_lines() {
             line = line.or(Some(setting.first_line + 1));
-            if setting.value.bytes.is_empty() {
+            if setting.value.is_empty() {
                 found.clear();
             }
             let views = commands.list.iter().map(|command| ExecStart { unit: self, index, setting, commands, command });
