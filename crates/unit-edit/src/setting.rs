@@ -15,9 +15,8 @@ pub(crate) struct Setting {
     pub section: String,
     pub key: String,
     pub value: Vec<u8>,
-    /// The first and the last physical line, as indices; comments may be between them
+    /// The index of the first physical line
     pub first_line: usize,
-    pub last_line: usize,
     /// The value as commands, for `Exec…=` in `[Service]`
     pub commands: Option<Commands>,
 }
@@ -119,7 +118,6 @@ impl Reading {
             section: section.clone(),
             value: value.bytes,
             first_line: logical.first_line,
-            last_line: logical.last_line,
             commands,
             key,
         });

@@ -186,18 +186,11 @@ fn lines_added_anywhere_outside_of_the_command_line_stay() {
             let starts = |text: &[u8]| {
                 text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect::<Vec<_>>()
             };
-            let (at, at_before) = if random.chance(50) {
-                let places: Vec<usize> = starts(&after).into_iter().filter(|at| *at < same_start).collect();
-                let at = places[random.below(places.len())];
-                (at, at)
-            } else {
-                let places: Vec<usize> = starts(&after).into_iter().filter(|at| after.len() - at < same_end).collect();
-                if places.is_empty() {
-                    continue;
-                }
-                let at = places[random.below(places.len())];
-                (at, before.len() - (after.len() - at))
-            };
+            let is_before = random.chance(50);
+            let is_outside = |at: &usize| if is_before { *at < same_start } else { after.len() - at < same_end };
+            let places: Vec<usize> = starts(&after).into_iter().filter(is_outside).collect();
+            let Some(&at) = places.get(random.below(places.len())) else { continue };
+            let at_before = if is_before { at } else { before.len() - (after.len() - at) };
             let insert = |text: &[u8], at: usize| [&text[..at], line.as_bytes(), &text[at..]].concat();
             let (foreign, expected) = (insert(&after, at), insert(&before, at_before));
             match Unit::parse("u.service", &foreign).restore(OWNER) {
