@@ -29,8 +29,8 @@ impl Edit<'_> {
             if let Err(why) = argument.check() {
                 return refuse(why);
             }
-            let others = self.arguments.iter().enumerate().filter(|(other, _)| *other != index);
-            if others.into_iter().any(|(_, other)| other.is_like(argument.text())) {
+            let mut others = self.arguments.iter().enumerate().filter(|(other, _)| *other != index);
+            if others.any(|(_, other)| other.is_like(argument.text())) {
                 return refuse("one argument would replace another");
             }
         }
@@ -49,9 +49,9 @@ impl Unit<'_> {
     ///
     /// - An earlier edit of the same owner is replaced.
     /// - An argument that is there already, or one of the same name, is taken over: the new one takes its place,
-    ///   [`Unit::restore`] brings it back.
+    ///   and [`Unit::restore`] brings the old one back.
     /// - The text is given out only if a second reader sees in it exactly what was meant, and if restoring it gives
-    ///   this text, byte for byte.
+    ///   the original, byte for byte.
     pub fn edit(&self, edit: &Edit<'_>) -> Result<Vec<u8>, Error> {
         edit.check(self)?;
         if self.is_applied(edit)? {
@@ -62,15 +62,10 @@ impl Unit<'_> {
         let draft = write(&unit, edit)?;
         proof::prove(&unit, &draft.text, &draft.changes)?;
         let edited = Unit::parse(self.name, &draft.text);
-        let unproven = || {
-            self.refuse(
-                ErrorKind::Unproven,
-                "the edit could not be restored exactly; set the command line in a drop-in",
-            )
-        };
-        edited.check()?;
-        if !edited.is_applied(edit)? || edited.restore(edit.owner)? != base {
-            return Err(unproven());
+        let is_undone = edited.restore(edit.owner).is_ok_and(|text| text == base);
+        if edited.check().is_err() || !edited.is_applied(edit)? || !is_undone {
+            let message = "the edit could not be restored exactly; set the command line in a drop-in";
+            return Err(self.refuse(ErrorKind::Unproven, message));
         }
         Ok(draft.text)
     }
@@ -210,6 +205,6 @@ fn style<'a>(command: &ExecStart<'a>) -> (&'a [u8], &'a [u8]) {
 
 /// How this line ends, or the one before it at the end of the file.
 fn end_near<'a>(unit: &Unit<'a>, index: usize) -> &'a [u8] {
-    let ends = unit.lines[..=index].iter().rev().map(|line| line.end(unit.file));
-    ends.into_iter().find(|end| !end.is_empty()).unwrap_or(b"\n")
+    let mut ends = unit.lines[..=index].iter().rev().map(|line| line.end(unit.file));
+    ends.find(|end| !end.is_empty()).unwrap_or(b"\n")
 }

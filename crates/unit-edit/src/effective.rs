@@ -31,7 +31,7 @@ pub fn effective<'a>(fragment: &'a Unit<'a>, drop_ins: &'a [Unit<'a>]) -> Result
         let message = format!(
             "a second ExecStart= beside {file}:{line}: systemd does not load this unit; put an empty ExecStart= before it to replace the first"
         );
-        return Err(second.unit.refuse_line(ErrorKind::SeveralCommands, second.line(), message));
+        return Err(second.unit.refuse_at(ErrorKind::SeveralCommands, second.line(), message));
     }
     Ok(Effective { files, commands, speaks })
 }

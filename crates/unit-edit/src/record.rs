@@ -97,7 +97,7 @@ impl Unit<'_> {
         for (index, line) in self.lines.iter().enumerate() {
             let Some(record) = Record::read(&self.file[line.text.clone()], owner) else { continue };
             let way_out = "remove what was added and this comment by hand";
-            let refuse = |message: String| self.refuse_line(ErrorKind::Record, index + 1, message);
+            let refuse = |message: String| self.refuse_at(ErrorKind::Record, index + 1, message);
             let record = record
                 .map_err(|why| refuse(format!("cannot read the comment that remembers an edit: {why}; {way_out}")))?;
             if found.is_some() {

@@ -47,7 +47,7 @@ impl Unit<'_> {
 
     fn by_hand(&self, line: usize) -> Error {
         let message = "cannot take the edit out safely; remove the arguments that this comment names, and the comment";
-        self.refuse_line(ErrorKind::Unproven, line + 1, message)
+        self.refuse_at(ErrorKind::Unproven, line + 1, message)
     }
 
     /// Where the words of an edit are now; words that somebody else removed are left out.

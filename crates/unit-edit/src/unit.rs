@@ -38,11 +38,9 @@ impl<'a> Unit<'a> {
     pub fn check(&self) -> Result<(), Error> {
         match &self.reading.fatal {
             None => Ok(()),
-            Some(fatal) => Err(self.refuse_line(
-                ErrorKind::Unloadable,
-                fatal.line,
-                format!("{}; correct the line first", fatal.reason),
-            )),
+            Some(fatal) => {
+                Err(self.refuse_at(ErrorKind::Unloadable, fatal.line, format!("{}; correct this line", fatal.reason)))
+            }
         }
     }
 
@@ -96,8 +94,13 @@ impl<'a> Unit<'a> {
         Error { kind, file: self.name.to_owned(), line: None, message: message.into() }
     }
 
-    pub(crate) fn refuse_line(&self, kind: ErrorKind, line: usize, message: impl Into<String>) -> Error {
-        Error { kind, file: self.name.to_owned(), line: Some(line), message: format!("{}, {WAY_OUT}", message.into()) }
+    pub(crate) fn refuse_at(&self, kind: ErrorKind, line: usize, message: impl Into<String>) -> Error {
+        Error { line: Some(line), ..self.refuse(kind, message) }
+    }
+
+    /// Like [`Unit::refuse_at`], where a drop-in is a way out too.
+    pub(crate) fn refuse_line(&self, kind: ErrorKind, line: usize, message: &str) -> Error {
+        self.refuse_at(kind, line, format!("{message}, {WAY_OUT}"))
     }
 }
 

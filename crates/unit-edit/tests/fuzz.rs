@@ -110,7 +110,7 @@ fn has_arguments(before: &Unit<'_>, after: &Unit<'_>, wanted: &[Argument]) -> bo
 
 #[test]
 fn damaged_units_are_edited_and_restored_byte_for_byte_or_refused() {
-    let (inputs, first) = (number("UNIT_EDIT_FUZZ", 20_000), number("UNIT_EDIT_SEED", 0));
+    let (inputs, first) = (number("UNIT_EDIT_FUZZ", 5_000), number("UNIT_EDIT_SEED", 0));
     let corpus = corpus();
     let mut edited = 0_u64;
     let mut refused: BTreeMap<String, u64> = BTreeMap::new();
