@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
 
-use support::{Random, arguments, corpus, damage};
+use support::{Random, arguments, corpus, damage, soup};
 use unit_edit::{Argument, Edit, Unit};
 
 const OWNER: &str = "fuzz";
@@ -36,7 +36,7 @@ fn wanted(random: &mut Random) -> Vec<Argument> {
 fn try_one(seed: u64, corpus: &[Vec<u8>]) -> Result<Outcome, String> {
     let mut random = Random(seed);
     let base = &corpus[random.below(corpus.len())];
-    let before = damage(base, &mut random);
+    let before = if random.chance(10) { soup(&mut random) } else { damage(base, &mut random) };
     let wanted = wanted(&mut random);
     let edit = Edit { owner: OWNER, note: "n 1", arguments: &wanted };
     let unit = Unit::parse("u.service", &before);

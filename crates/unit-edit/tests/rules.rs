@@ -1,4 +1,4 @@
-//! systemd's rules, one by one. `tests/systemd.rs` asks a real systemd about the same lines.
+//! systemd's rules, one by one. `tests/systemd` asks a real systemd about the same lines.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -88,7 +88,7 @@ const LINES: &[&str] = &[
 /// Bytes that mean something to systemd.
 #[rustfmt::skip]
 const MARKS: &[&[u8]] = &[
-    b" ", b"\t", b"\\", b"\n", b"\r\n", b"\r", b"'", b"\"", b";", b"#", b"%", b"$", b"=", b"[", b"]", b"\0",
+    b" ", b"\t", b"\\", b"\n", b"\r\n", b"\r", b"\n\r", b"'", b"\"", b";", b"#", b"%", b"$", b"=", b"[", b"]", b"\0",
     b"\xEF\xBB\xBF", b"\xFF", b"-", b"@", b":", b"+", b"!", b"|", b" \\\n", b"\\ \n", b" ; ", b" \\; ", b"\\x41",
     b"\\n", b"%%", b"$$", b"\xEF\xBF\xBE", b"x", b"\x0c", b"\x01", b"--kube-scheduler-arg=config=/old ",
     b"'--kube-scheduler-arg' 'config=/x' ", b" '' ", b"\\u0041", b"\\",

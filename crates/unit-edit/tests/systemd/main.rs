@@ -6,206 +6,24 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "a test writes units and runs systemd-analyze")]
 
+mod analyze;
+mod case;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
-use support::{Random, arguments, corpus, damage, rules, soup};
-use unit_edit::{Edit, Error, ErrorKind, Unit, effective};
+use analyze::{Loaded, load, unquote};
+use case::Case;
+use support::{corpus, rules};
+use unit_edit::{Error, ErrorKind};
 
 const BATCH: u64 = 250;
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
-}
-
-/// A unit, its drop-ins, and the unit after an edit.
-struct Case {
-    name: String,
-    seed: u64,
-    fragment: Vec<u8>,
-    drop_ins: Vec<Vec<u8>>,
-    edited: Option<Vec<u8>>,
-    /// A drop-in that sets the same commands
-    copy: Option<Vec<u8>>,
-}
-
-impl Case {
-    fn new(seed: u64, corpus: &[Vec<u8>]) -> Self {
-        let mut random = Random(seed.wrapping_mul(0x2545_F491_4F6C_DD1D));
-        let fragment = match random.below(3) {
-            0 => soup(&mut random),
-            _ => damage(&corpus[random.below(corpus.len())], &mut random),
-        };
-        let drop_ins = (0..random.below(6).saturating_sub(3)).map(|_| drop_in(&mut random)).collect();
-        let wanted = arguments(random.pick(&[
-            "--kube-scheduler-arg=config=/etc/x.yaml\t--kube-scheduler-arg=config=\n",
-            "--text=it's 100% $HOME; \"é\"\\\n--debug\n",
-        ]));
-        let edit = Edit { owner: "judge", note: "1", arguments: &wanted };
-        let edited = Unit::parse("u.service", &fragment).edit(&edit).ok();
-        let mut case = Self { name: format!("c{seed}.service"), seed, fragment, drop_ins, edited, copy: None };
-        case.copy = case.effective_drop_in();
-        case
-    }
-
-    fn effective_drop_in(&self) -> Option<Vec<u8>> {
-        let fragment = Unit::parse("u.service", &self.fragment);
-        let drop_ins: Vec<Unit<'_>> = self.drop_ins.iter().map(|text| Unit::parse("d.conf", text)).collect();
-        let found = effective(&fragment, &drop_ins).ok()?;
-        found.exec_start()?;
-        found.to_drop_in().ok()
-    }
-
-    /// A unit as it is.
-    fn plain(number: u64, fragment: Vec<u8>) -> Self {
-        Self {
-            name: format!("p{number}.service"),
-            seed: number,
-            fragment,
-            drop_ins: Vec::new(),
-            edited: None,
-            copy: None,
-        }
-    }
-
-    fn write(&self, folder: &Path, fragment: &[u8], copy: Option<&Vec<u8>>) {
-        fs::write(folder.join(&self.name), fragment).unwrap();
-        let drop_ins = folder.join(format!("{}.d", self.name));
-        fs::create_dir(&drop_ins).unwrap();
-        for (index, text) in self.drop_ins.iter().chain(copy).enumerate() {
-            fs::write(drop_ins.join(format!("{index}.conf")), text).unwrap();
-        }
-    }
-
-    /// Whether only the host can judge: a shell runs a command, which older versions do not know, or a path holds
-    /// what the host replaces.
-    fn is_undecided(&self, fragment: &[u8]) -> bool {
-        let files = std::iter::once(fragment).chain(self.drop_ins.iter().map(Vec::as_slice));
-        files.into_iter().any(|text| {
-            let unit = Unit::parse("u.service", text);
-            unit.exec_starts().iter().any(|command| command.prefixes().uses_shell || loaded(command.path()).is_none())
-        })
-    }
-
-    /// The commands that our reader sees; a word that only the host knows is nothing.
-    fn read(&self, fragment: &[u8]) -> Result<Vec<Vec<Option<Vec<u8>>>>, Error> {
-        let fragment = Unit::parse("u.service", fragment);
-        let drop_ins: Vec<Unit<'_>> = self.drop_ins.iter().map(|text| Unit::parse("d.conf", text)).collect();
-        let found = effective(&fragment, &drop_ins)?;
-        let words = |command: &unit_edit::ExecStart<'_>| {
-            let name = loaded(&command.argv().swap_remove(0));
-            std::iter::once(name).chain(command.arguments().iter().map(unit_edit::Word::loaded)).collect()
-        };
-        Ok(found.commands().iter().map(words).collect())
-    }
-}
-
-/// A name with `%%` for `%`; nothing if it holds another specifier.
-fn loaded(name: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    let mut bytes = name.iter().peekable();
-    while let Some(byte) = bytes.next() {
-        if *byte == b'%' {
-            match bytes.peek() {
-                Some(b'%') => drop(bytes.next()),
-                Some(letter) if letter.is_ascii_alphanumeric() => return None,
-                _ => {}
-            }
-        }
-        out.push(*byte);
-    }
-    Some(out)
-}
-
-fn drop_in(random: &mut Random) -> Vec<u8> {
-    let text = random.pick(&[
-        "[Service]\nExecStart=\nExecStart=/bin/echo from drop-in\n",
-        "[Service]\nExecStart=/bin/echo second\n",
-        "[Service]\nType=oneshot\nExecStart=/bin/echo second \\\n  and more\n",
-        "[Service]\nRestart=no\n",
-        "[Unit]\nDescription=other\n",
-    ]);
-    damage(text.as_bytes(), random)
-}
-
-/// What systemd printed about one unit: its commands, and all other lines.
-#[derive(Default)]
-struct Loaded {
-    commands: Vec<Vec<u8>>,
-    others: Vec<Vec<u8>>,
-}
-
-fn load(folder: &Path, names: &[&str]) -> (BTreeMap<String, Loaded>, String) {
-    let run = folder.join("run");
-    fs::create_dir(&run).unwrap();
-    let paths = names.iter().map(|name| folder.join(name));
-    let output = Command::new("systemd-analyze")
-        .args(["--user", "--man=no", "--generators=no", "--recursive-errors=no", "verify"])
-        .args(paths)
-        .env("SYSTEMD_LOG_LEVEL", "debug")
-        .env("SYSTEMD_UNIT_PATH", folder)
-        .env("XDG_RUNTIME_DIR", &run)
-        .output()
-        .unwrap();
-    let mut loaded: BTreeMap<String, Loaded> = BTreeMap::new();
-    let (mut unit, mut setting) = (String::new(), Vec::new());
-    for line in output.stdout.split(|byte| *byte == b'\n') {
-        let text = line.trim_ascii_start();
-        if line.starts_with(b"\t-> Unit ") {
-            String::from_utf8_lossy(&text[8..]).trim_end_matches(':').clone_into(&mut unit);
-            loaded.entry(unit.clone()).or_default();
-        } else if line.starts_with(b"\t\t-> ") {
-            setting = text.to_vec();
-        }
-        let Some(loaded) = loaded.get_mut(&unit) else { continue };
-        match text.strip_prefix(b"Command Line: ") {
-            Some(words) if setting == b"-> ExecStart:" => loaded.commands.push(words.to_vec()),
-            // the time of a file that was written in this very moment
-            _ if text.is_empty() || text.starts_with(b"Need Daemon Reload") => {}
-            _ => loaded.others.push(line.to_vec()),
-        }
-    }
-    (loaded, String::from_utf8_lossy(&output.stderr).into_owned())
-}
-
-/// Words as systemd prints them: bare, or in double quotes with escapes.
-fn unquote(line: &[u8]) -> Vec<Vec<u8>> {
-    let mut words = vec![Vec::new()];
-    let mut is_quoted = false;
-    let mut i = 0;
-    while let Some(&byte) = line.get(i) {
-        i += 1;
-        let last = words.len() - 1;
-        match byte {
-            b'"' => is_quoted = !is_quoted,
-            b' ' if !is_quoted => words.push(Vec::new()),
-            b'\\' if is_quoted => {
-                let next = line[i];
-                let octal =
-                    line.get(i..i + 3).filter(|digits| digits.iter().all(|digit| (b'0'..=b'7').contains(digit)));
-                i += octal.map_or(1, <[u8]>::len);
-                words[last].push(match (octal, next) {
-                    (Some(digits), _) => {
-                        digits.iter().fold(0_u8, |sum, digit| sum.wrapping_mul(8).wrapping_add(digit - b'0'))
-                    }
-                    (None, b'a') => 7,
-                    (None, b'b') => 8,
-                    (None, b'f') => 12,
-                    (None, b'n') => b'\n',
-                    (None, b'r') => b'\r',
-                    (None, b't') => b'\t',
-                    (None, b'v') => 11,
-                    (None, same) => same,
-                });
-            }
-            _ => words[last].push(byte),
-        }
-    }
-    words
 }
 
 fn is_same(ours: &[Vec<Option<Vec<u8>>>], theirs: &[Vec<u8>]) -> bool {
