@@ -45,13 +45,12 @@ pub(crate) fn split(file: &[u8]) -> Vec<Line> {
     let mut start = 0;
     while start < file.len() {
         let end = file[start..].iter().position(|byte| ends_line(*byte)).map_or(file.len(), |length| start + length);
-        let (mut next, mut seen) = (end, Vec::with_capacity(3));
+        let mut next = end;
         while let Some(byte) = file.get(next)
             && ends_line(*byte)
-            && !seen.contains(byte)
-            && !seen.contains(&0)
+            && !file[end..next].contains(byte)
+            && !file[end..next].contains(&0)
         {
-            seen.push(*byte);
             next += 1;
         }
         lines.push(Line { text: start..end, next });

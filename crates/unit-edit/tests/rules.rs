@@ -4,7 +4,7 @@
 
 mod support;
 
-use support::rules::{COMMENTS, CONTINUED, PREFIXES, QUOTES, RESETS, Rules};
+use support::rules::{BYTE_ORDER_MARKS, COMMENTS, CONTINUED, PREFIXES, QUOTES, RESETS, Rules};
 use unit_edit::{ErrorKind, Unit, effective};
 
 /// The command lines that take effect, with `|` between words and ` / ` between commands.
@@ -74,6 +74,11 @@ fn prefixes_come_before_the_path_in_any_order() {
     );
     assert_eq!(command.path(), b"/x");
     assert_eq!(command.arguments().len(), 1);
+}
+
+#[test]
+fn the_first_byte_order_mark_at_the_beginning_of_a_line_is_skipped() {
+    check(BYTE_ORDER_MARKS);
 }
 
 #[test]

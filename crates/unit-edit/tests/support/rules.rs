@@ -67,5 +67,15 @@ pub const PREFIXES: Rules = &[
     ("ExecStart='/x a\n", ""),
 ];
 
+pub const BYTE_ORDER_MARKS: Rules = &[
+    ("\u{feff}ExecStart=/x\n", "/x"),
+    ("# c\n\u{feff}ExecStart=/x\n", "/x"),
+    ("\u{feff}X-A=1\n\u{feff}ExecStart=/x\n", ""),
+    ("\u{feff}\u{feff}ExecStart=/x\n", ""),
+    ("\u{feff}# X-A=1 \\\nExecStart=/x\n", ""),
+    ("ExecStart=/x \\\n\u{feff}a\n", "/x|a"),
+    (" \u{feff}ExecStart=/x\n", ""),
+];
+
 /// All of them.
-pub const ALL: [Rules; 5] = [CONTINUED, COMMENTS, QUOTES, RESETS, PREFIXES];
+pub const ALL: [Rules; 6] = [CONTINUED, COMMENTS, QUOTES, RESETS, PREFIXES, BYTE_ORDER_MARKS];
