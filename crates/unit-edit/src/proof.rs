@@ -87,3 +87,64 @@ fn expect(tokens: Vec<Token>, changes: &[&Meaning]) -> Vec<Token> {
     }));
     expected
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Change = dyn Fn(&mut Vec<Setting>);
+
+    const BEFORE: &[u8] = b"[Service]\nType=simple\nExecStart=/x a\n";
+
+    fn prove_text(after: &str) -> Result<(), ErrorKind> {
+        let changes = [(1, Meaning::Set(1, b"b".to_vec())), (1, Meaning::Append(b"c d".to_vec()))];
+        prove(&Unit::parse("u.service", BEFORE), after.as_bytes(), &changes).map_err(|error| error.kind)
+    }
+
+    #[test]
+    fn only_a_text_that_says_exactly_what_was_meant_is_given_out() {
+        assert_eq!(prove_text("[Service]\nType=simple\n# note\nExecStart=/x 'b' \\\n  'c d'\n"), Ok(()));
+        for wrong in [
+            "[Service]\nType=simple\nExecStart=/x a\n",
+            "[Service]\nType=simple\nExecStart=/x b\n",
+            "[Service]\nType=simple\nExecStart=/x b c d\n",
+            "[Service]\nType=simple\nExecStart=/x b 'c d' e\n",
+            "[Service]\nType=simple\nExecStart=/x b ; 'c d'\n",
+            "[Service]\nType=simple\nExecStart=/x b 'c d\n",
+            "[Service]\nType=simple\nExecStop=/x b 'c d'\n",
+            "[Service]\nType=oneshot\nExecStart=/x b 'c d'\n",
+            "[Service]\nType=simple\n[Unit]\nExecStart=/x b 'c d'\n",
+            "[Service]\nType=simple\nExecStart=/x b 'c d'\nRestart=no\n",
+            "[Service]\nExecStart=/x b 'c d'\nType=simple\n",
+            "[Service]\nExecStart=/x b 'c d'\n",
+            "[Service]\nType=simple\nExecStart=/x b 'c d'\n[Unit\n",
+        ] {
+            assert_eq!(prove_text(wrong), Err(ErrorKind::Unproven), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn readers_that_disagree_about_the_text_before_prove_nothing() {
+        let after = b"[Service]\nType=simple\nExecStart=/x a b\n";
+        let meaning = [(1, Meaning::Append(b"b".to_vec()))];
+        let prove_reading = |change: &Change| {
+            let mut unit = Unit::parse("u.service", BEFORE);
+            change(&mut unit.reading.settings);
+            prove(&unit, after, &meaning).map_err(|error| error.kind)
+        };
+        assert_eq!(prove_reading(&|_| {}), Ok(()));
+        let changes: [&Change; 4] = [
+            &|settings| settings[0].value = b"other".to_vec(),
+            &|settings| settings[1].section = "Unit".to_owned(),
+            &|settings| drop(settings.pop()),
+            &|settings| {
+                if let Some(commands) = &mut settings[1].commands {
+                    commands.words[1].text = b"other".to_vec();
+                }
+            },
+        ];
+        for change in changes {
+            assert_eq!(prove_reading(change), Err(ErrorKind::ReadersDisagree));
+        }
+    }
+}
