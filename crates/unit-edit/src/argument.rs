@@ -51,6 +51,13 @@ impl Argument {
         self.text == text || self.names.iter().any(|name| text.starts_with(name.as_str()))
     }
 
+    /// Whether `word` is an option that takes its value from the next word, and would take this argument for it.
+    pub(crate) fn is_value_of(&self, word: &Word) -> bool {
+        let Some(flag) = word.literal() else { return false };
+        let mut spellings = self.names.iter().chain([&self.text]);
+        spellings.any(|name| name.split_once('=').is_some_and(|(own, _)| own.as_bytes() == flag))
+    }
+
     /// The last place that holds this argument with any value: only the last one counts for a program.
     pub(crate) fn find<'a>(&self, command: &ExecStart<'a>) -> Option<Found<'a>> {
         let words = command.arguments();

@@ -89,24 +89,23 @@ impl Commands {
                 },
             };
             if has_next {
-                break self.close(prefixes, path_at, start, Some(word));
+                return self.close(prefixes, path_at, start, Some(word));
             }
             self.words.push(word);
         }
-        if !has_next {
-            self.close(prefixes, path_at, start, None);
-        }
-        has_next && self.fatal.is_none()
+        self.close(prefixes, path_at, start, None)
     }
 
-    fn close(&mut self, prefixes: Prefixes, path_at: usize, start: usize, separator: Option<Word>) {
+    /// The end of a command; whether another may follow.
+    fn close(&mut self, prefixes: Prefixes, path_at: usize, start: usize, separator: Option<Word>) -> bool {
         let end = self.words.len();
         if prefixes.names_itself && !prefixes.uses_shell && end - start < 2 {
-            self.refuse(prefixes, "no name for the program behind @");
-            return;
+            return self.refuse(prefixes, "no name for the program behind @");
         }
         self.list.push(Command { prefixes, path_at, words: start..end });
+        let has_next = separator.is_some();
         self.words.extend(separator);
+        has_next
     }
 
     /// The end of the setting: fatal unless the command may fail.

@@ -110,6 +110,11 @@ fn write(unit: &Unit<'_>, edit: &Edit<'_>) -> Result<Draft, Error> {
             splices.push(Splice { range: span, put: quote(text.as_bytes()) });
             changes.push((command.index, Meaning::Set(found.index, text.into_bytes())));
         } else {
+            if let Some(last) = command.arguments().last().filter(|last| argument.is_value_of(last)) {
+                let message =
+                    "this option has no value and would take the new argument for it; give it one or remove it";
+                return Err(unit.refuse_line(ErrorKind::Shape, command.line_of(last), message));
+            }
             let text = escape_marks(argument.text(), command.prefixes().keeps_variables);
             record.changes.push(Change::Added(argument.text().to_owned()));
             added.extend([b" \\", line_end, indent, &quote(text.as_bytes())].concat());

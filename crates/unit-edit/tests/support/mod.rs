@@ -119,6 +119,8 @@ pub fn soup(random: &mut Random) -> Vec<u8> {
             "ExecStart=",
             "ExecStart = -/bin/echo ",
             "ExecStart=@/bin/echo a ",
+            "ExecStart=-@/bin/echo",
+            "ExecStart=-",
         ]);
         for _ in 0..random.below(12) {
             text += random.pick(PARTS);
