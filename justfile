@@ -21,8 +21,9 @@ test:
 # write the expected files of tests/golden and the rule tables anew, and show what changed
 golden-update:
     UPDATE_GOLDEN=1 cargo test --quiet --test plan --test repository
-    git --no-pager diff --stat -- tests/golden docs
-    git --no-pager diff -- tests/golden docs
+    UPDATE_GOLDEN=1 cargo test --quiet -p unit-edit --test golden
+    git --no-pager diff --stat -- tests/golden crates/unit-edit/tests/golden docs
+    git --no-pager diff -- tests/golden crates/unit-edit/tests/golden docs
 
 # the whole agent against an API that fails at random, with the laws checked after each step (one walk: just walk 0 SEED)
 walk steps="100000" seed="":
@@ -32,6 +33,12 @@ walk steps="100000" seed="":
 # many damaged manifests (more with: just fuzz 5000000 SEED), and a sample judged by the kubelet's own reader
 fuzz inputs="1000000" seed="0" sample="10000":
     hack/fuzz {{ inputs }} {{ seed }} {{ sample }}
+
+# many damaged units against the laws, and a sample judged by a real systemd (more with: just unit-fuzz 5000000 SEED)
+unit-fuzz inputs="1000000" seed="0" sample="10000":
+    UNIT_EDIT_FUZZ={{ inputs }} UNIT_EDIT_SEED={{ seed }} \
+        cargo test --locked --profile fuzz -p unit-edit --test fuzz -- --nocapture
+    hack/unit-systemd {{ sample }} {{ seed }}
 
 # real schedulers judge what we compose, then the real program on a real cluster (the first time builds Kubernetes; needs root)
 e2e: e2e-judge e2e-cluster
