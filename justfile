@@ -65,6 +65,10 @@ e2e-agent *args:
 e2e-fleet *args:
     hack/e2e --suite fleet {{ args }}
 
+# another scheduler image from its build to its removal on a real cluster, with all that can be wrong with it (10 minutes; needs root)
+e2e-image *args:
+    hack/image-e2e {{ args }}
+
 # schedpatch-pin on a real cluster: the walk-throughs, both modes, replicas, faults, the chart (10 minutes; --quick: 3; --nodes 3; needs root)
 e2e-pin *args:
     hack/pin-e2e {{ args }}

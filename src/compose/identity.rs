@@ -6,7 +6,7 @@ use serde_yaml::{Mapping, Value};
 use yaml_edit::Segment;
 
 use super::read::Config;
-use super::{Origin, lint};
+use super::{Origin, Version, lint};
 use crate::finding::Finding;
 use crate::target::{Flag, last_flag};
 
@@ -68,6 +68,9 @@ const CARRIED: [FlagMapping; 15] = [
     carried("contention-profiling", None, "enableContentionProfiling", Kind::Bool, "true"),
 ];
 
+/// The last minor release that has a port without TLS.
+const LAST_WITH_PLAIN_PORT: u32 = 22;
+
 /// The top-level fields of a configuration that are identity.
 const FIELDS: [&str; 4] = ["clientConnection", "leaderElection", "enableProfiling", "enableContentionProfiling"];
 
@@ -123,6 +126,17 @@ impl Identity {
             }
         }
         Ok(identity)
+    }
+
+    /// Beside a configuration file 1.22 ignores `--port=0` and opens its plain port, unless the file says 0 as well.
+    pub fn close_plain_port(&mut self, version: Version, flags: &[Flag]) {
+        let is_closed = last_flag(flags, "port").is_some_and(|flag| flag.value.as_deref() == Some("0"));
+        if is_closed && version.is_within(0, LAST_WITH_PLAIN_PORT) {
+            for field in ["healthzBindAddress", "metricsBindAddress"] {
+                self.fields.insert(field.into(), Value::from("0.0.0.0:0"));
+                self.origins.push(Origin { part: field.to_owned(), from: "--port of the target".to_owned() });
+            }
+        }
     }
 
     /// Where the scheduler's credentials are, and which flag or file says so.

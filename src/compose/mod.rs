@@ -102,7 +102,10 @@ pub fn compose(
         return Err(one(policy(&flag.name).at_line(flag.line)));
     }
     let mut base = base.map_err(one)?;
-    let identity = Identity::of_target(base.as_mut(), &spec.flags, &overrides.args).map_err(one)?;
+    let mut identity = Identity::of_target(base.as_mut(), &spec.flags, &overrides.args).map_err(one)?;
+    if base.is_none() {
+        identity.close_plain_port(target.version, &spec.flags);
+    }
 
     let judge = lint::LintContext { version: target.version, spec, overrides, beside: &others };
     let mut findings = lint::everything(base.as_ref(), &configs, judge);
