@@ -3,6 +3,7 @@
 import contextlib
 import http.server
 import json
+import os
 import pathlib
 import subprocess
 import threading
@@ -11,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from extender.stage import get, post, program
 
-EXPORTER, PROMETHEUS, OURS, THEIRS = 19100, 19090, 19472, 19482
+EXPORTER, PROMETHEUS, OURS, THEIRS, FLOOR = 19100, 19090, 19472, 19482, 19492
 MANIFEST = pathlib.Path("/etc/kubernetes/manifests/kube-controller-manager.yaml")
 QPS = 1000
 
@@ -50,18 +51,22 @@ def prometheus(heat, scratch):
 
 
 @contextlib.contextmanager
-def our_extender(binary, scratch, policy, more="", log=None):
+def our_extender(binary, scratch, policy, more="", log=None, tls=None):
+    """`tls`: certificate, key and CA."""
     config = scratch / "extender.yaml"
     config.write_text(f"prometheus: {{url: 'http://127.0.0.1:{PROMETHEUS}', interval: 1s}}\npolicies:\n- {{name: heat, query: node_heat, prefer: lower, range: {{from: 0, to: 1}}{policy}}}\n{more}")
     words = [binary, "run", "--config", config, "--listen", f"127.0.0.1:{OURS}", "--kubeconfig", "/etc/kubernetes/admin.conf", "--weight", 100]
-    with program(words, OURS, stderr=log or subprocess.DEVNULL) as process:
+    words += ["--tls-certificate", tls[0], "--tls-key", tls[1]] if tls else []
+    with program(words, OURS, ca=tls and tls[2], stderr=log or subprocess.DEVNULL) as process:
         yield process
 
 
 @contextlib.contextmanager
-def scheduler(scratch, port=None, weight=100, name="bench", cache_capable=True, log=None):
-    """A kube-scheduler for pods with this schedulerName, with the extender on this port or without any."""
+def scheduler(scratch, port=None, weight=100, name="bench", cache_capable=True, log=None, ca=None):
+    """A kube-scheduler for pods with this schedulerName, with the extender on this port or without any; with TLS if a CA is named."""
     extender = {"urlPrefix": f"http://127.0.0.1:{port}", "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": weight, "nodeCacheCapable": cache_capable, "ignorable": True, "httpTimeout": "5s"}
+    if ca:
+        extender |= {"urlPrefix": f"https://127.0.0.1:{port}", "enableHTTPS": True, "tlsConfig": {"caFile": str(ca)}}
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": "/etc/kubernetes/admin.conf", "qps": QPS, "burst": QPS},
@@ -127,6 +132,12 @@ def times_of_binding(api, space, expected, times):
         time.sleep(0.05)
 
 
+def processor_seconds(*processes):
+    """What these processes have used so far, in user and kernel mode."""
+    fields = [pathlib.Path(f"/proc/{one.pid}/stat").read_text().rsplit(") ", 1)[1].split() for one in processes if one]
+    return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
+
+
 def wait(holds, what, seconds=30):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -136,14 +147,14 @@ def wait(holds, what, seconds=30):
     raise AssertionError(f"not within {seconds} s: {what}")
 
 
-def sees(heat):
+def sees(heat, ca=None):
     """Whether the extender knows all values."""
     body = {"Pod": {"metadata": {"name": "x", "namespace": "x"}}, "NodeNames": list(heat)}
-    rows = post(OURS, "/explain?output=json", body)["nodes"]
+    rows = post(OURS, "/explain?output=json", body, ca)["nodes"]
     return all(row["policies"][0]["value"] == heat[row["node"]] for row in rows)
 
 
-def metric(name, port=OURS):
+def metric(name, port=OURS, ca=None):
     """Sum of a metric's series."""
-    lines = get(port, "/metrics")[1].splitlines()
+    lines = get(port, "/metrics", ca)[1].splitlines()
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 
-use crate::api::{Api, ApiError};
+use crate::api::{Api, ApiError, Listed, Readable, Unreadable};
 
 /// The API server ends a watch after this time, and we begin the next one where it ended.
 const WATCH_SECONDS: u32 = 290;
@@ -88,6 +88,8 @@ enum End {
     Failed(String, ApiError),
     /// The version is too old to go on from
     Expired,
+    /// With an event that cannot be read: a watch that begins at the same version brings the same event again
+    Unreadable(ApiError),
     /// We may not watch
     Forbidden,
     /// Nobody listens any more
@@ -97,10 +99,12 @@ enum End {
 /// Sends changes until the receiver is gone. Where watching is forbidden it lists every `delay`.
 pub async fn follow<T: Watched>(api: Api, query: Query, delay: Duration, sink: Sender<Change<T>>) {
     let mut pause = PAUSES[0];
+    let mut unreadable_pause = PAUSES[0];
+    let mut passed_over = Vec::new();
     let mut poll_until = None;
     let mut poll_for = delay;
     loop {
-        let (objects, mut version) = match api.list::<T>(query.path, &query.list()).await {
+        let Listed { objects, unreadable, mut version } = match api.list_readable::<T>(query.path, &query.list()).await {
             Ok(listed) => listed,
             Err(error) => {
                 if lost(&sink, format!("cannot list {}: {error}", query.path), &mut pause).await.is_err() {
@@ -110,6 +114,10 @@ pub async fn follow<T: Watched>(api: Api, query: Query, delay: Duration, sink: S
             }
         };
         pause = PAUSES[0];
+        if unreadable != passed_over {
+            warn_of(query.path, &unreadable);
+            passed_over = unreadable;
+        }
         if sink.send(Change::Reset(objects)).await.is_err() {
             return;
         }
@@ -124,6 +132,7 @@ pub async fn follow<T: Watched>(api: Api, query: Query, delay: Duration, sink: S
                     poll_for = delay;
                     version = reached;
                     pause = PAUSES[0];
+                    unreadable_pause = PAUSES[0];
                 }
                 End::Failed(reached, error) => {
                     if reached != version {
@@ -136,6 +145,14 @@ pub async fn follow<T: Watched>(api: Api, query: Query, delay: Duration, sink: S
                     }
                 }
                 End::Expired => break,
+                End::Unreadable(error) => {
+                    // the list goes on behind the event and leaves out what cannot be read
+                    let why = format!("cannot read an event of the watch of {}, listing anew: {error}", query.path);
+                    if lost(&sink, why, &mut unreadable_pause).await.is_err() {
+                        return;
+                    }
+                    break;
+                }
                 End::Forbidden => {
                     tracing::info!(
                         path = query.path,
@@ -161,12 +178,27 @@ async fn lost<T>(sink: &Sender<Change<T>>, why: String, pause: &mut Duration) ->
     Ok(())
 }
 
+/// Logs objects that are left out because they cannot be read.
+fn warn_of(path: &str, unreadable: &[Unreadable]) {
+    let Some(first) = unreadable.first() else {
+        tracing::info!(path, "all objects can be read again");
+        return;
+    };
+    tracing::warn!(
+        path,
+        objects = unreadable.len(),
+        first = first.object,
+        why = first.why,
+        "left out objects that cannot be read: they count as missing until they change; is this program older than the cluster?"
+    );
+}
+
 async fn watch<T: Watched>(api: &Api, query: &Query, mut version: String, sink: &Sender<Change<T>>) -> End {
     let request = match Request::new(query.path).watch(&query.watch(), &version) {
         Ok(request) => request,
         Err(error) => return End::Failed(version, ApiError::Silent(error.to_string())),
     };
-    let opening = tokio::time::timeout(OPEN_TIMEOUT, api.client().request_events::<T>(request));
+    let opening = tokio::time::timeout(OPEN_TIMEOUT, api.client().request_events::<Readable<T>>(request));
     let events = match opening.await {
         Ok(Ok(events)) => events,
         Ok(Err(error)) => return ended(version, ApiError::from(error)),
@@ -184,14 +216,19 @@ async fn watch<T: Watched>(api: &Api, query: &Query, mut version: String, sink: 
         };
         let (change, reached) = match next {
             Ok(None) => return End::At(version),
-            Ok(Some(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
+            Ok(Some(WatchEvent::Added(Readable(Ok(object))) | WatchEvent::Modified(Readable(Ok(object))))) => {
                 let reached = object.resource_version().to_owned();
                 (Change::Set(object), reached)
             }
-            Ok(Some(WatchEvent::Deleted(object))) => {
+            Ok(Some(WatchEvent::Deleted(Readable(Ok(object))))) => {
                 let reached = object.resource_version().to_owned();
                 (Change::Gone(object), reached)
             }
+            Ok(Some(
+                WatchEvent::Added(Readable(Err(Unreadable { object, why })))
+                | WatchEvent::Modified(Readable(Err(Unreadable { object, why })))
+                | WatchEvent::Deleted(Readable(Err(Unreadable { object, why }))),
+            )) => return End::Unreadable(ApiError::Unreadable(format!("{object}: {why}"))),
             Ok(Some(WatchEvent::Bookmark(bookmark))) => {
                 version = bookmark.metadata.resource_version;
                 continue;
@@ -207,6 +244,9 @@ async fn watch<T: Watched>(api: &Api, query: &Query, mut version: String, sink: 
 }
 
 fn ended(version: String, error: ApiError) -> End {
+    if matches!(error, ApiError::Unreadable(_)) {
+        return End::Unreadable(error);
+    }
     match error.code() {
         403 | 405 => End::Forbidden,
         410 => End::Expired,
