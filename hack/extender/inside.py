@@ -14,6 +14,7 @@ from extender.stage import get, post, program
 
 EXPORTER, PROMETHEUS, OURS, THEIRS, FLOOR = 19100, 19090, 19472, 19482, 19492
 MANIFEST = pathlib.Path("/etc/kubernetes/manifests/kube-controller-manager.yaml")
+PARKED = pathlib.Path("/etc/kubernetes/kube-controller-manager.yaml")
 QPS = 1000
 
 
@@ -82,10 +83,16 @@ def scheduler(scratch, port=None, weight=100, name="bench", cache_capable=True, 
         process.wait()
 
 
+def start_controllers():
+    """A bed that was used before has none, and namespaces need them."""
+    if PARKED.exists():
+        PARKED.rename(MANIFEST)
+
+
 def stop_controllers():
     """Without the controller manager nobody taints nodes that have no kubelet."""
     if MANIFEST.exists():
-        MANIFEST.rename("/etc/kubernetes/kube-controller-manager.yaml")
+        MANIFEST.rename(PARKED)
         time.sleep(3)
 
 
@@ -93,6 +100,8 @@ def fake_nodes(api, count, prefix="fake"):
     names = [f"{prefix}-{number:04}" for number in range(count)]
 
     def make(name):
+        # one of an earlier run may have been tainted meanwhile
+        api.ask("DELETE", f"/api/v1/nodes/{name}")
         api.ask("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}})
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         ready = {"type": "Ready", "status": "True", "reason": "Fake", "message": "", "lastHeartbeatTime": now, "lastTransitionTime": now}
@@ -138,13 +147,13 @@ def processor_seconds(*processes):
     return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
 
 
-def wait(holds, what, seconds=30):
+def wait(holds, what, seconds=30, state=lambda: ""):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if answer := holds():
             return answer
         time.sleep(0.02)
-    raise AssertionError(f"not within {seconds} s: {what}")
+    raise AssertionError(f"not within {seconds} s: {what} {state()}".strip())
 
 
 def sees(heat, ca=None):

@@ -15,7 +15,8 @@ const NAMES_KEY: &[u8] = b"\"NodeNames\":";
 fn main() {
     let address = std::env::args().nth(1).expect("an address");
     let listener = TcpListener::bind(address).expect("a free port");
-    let all: Vec<String> = (0..NODES).map(|n| format!(r#"{{"Host":"node-{n:05}.example.internal","Score":5}}"#)).collect();
+    let all: Vec<String> =
+        (0..NODES).map(|n| format!(r#"{{"Host":"node-{n:05}.example.internal","Score":5}}"#)).collect();
     let all = format!("[{}]", all.join(","));
     for stream in listener.incoming().flatten() {
         let all = all.clone();

@@ -55,9 +55,9 @@ impl From<kube::Error> for ApiError {
     fn from(error: kube::Error) -> Self {
         match error {
             // the client takes any object for a status without fields
-            kube::Error::Api(status) if status.code == 0 => {
-                Self::Unreadable(format!("neither what was asked for nor a status {}", status.message).trim().to_owned())
-            }
+            kube::Error::Api(status) if status.code == 0 => Self::Unreadable(
+                format!("neither what was asked for nor a status {}", status.message).trim().to_owned(),
+            ),
             kube::Error::Api(status) => Self::Refused {
                 code: status.code,
                 reason: status.reason.clone(),

@@ -96,27 +96,42 @@ enum End {
     Closed,
 }
 
+/// What comes after the watches that could be begun from one list.
+enum Next {
+    List,
+    /// Only lists for a while
+    Poll,
+    Close,
+}
+
+/// Pauses that grow while something goes wrong.
+struct Pauses {
+    failure: Duration,
+    /// After an event that cannot be read
+    unreadable: Duration,
+    /// So long only lists are used
+    poll: Duration,
+}
+
 /// Sends changes until the receiver is gone. Where watching is forbidden it lists every `delay`.
 pub async fn follow<T: Watched>(api: Api, query: Query, delay: Duration, sink: Sender<Change<T>>) {
-    let mut pause = PAUSES[0];
-    let mut unreadable_pause = PAUSES[0];
-    let mut passed_over = Vec::new();
+    let mut pauses = Pauses { failure: PAUSES[0], unreadable: PAUSES[0], poll: delay };
+    let mut left_out = Vec::new();
     let mut poll_until = None;
-    let mut poll_for = delay;
     loop {
-        let Listed { objects, unreadable, mut version } = match api.list_readable::<T>(query.path, &query.list()).await {
+        let Listed { objects, unreadable, version } = match api.list_readable::<T>(query.path, &query.list()).await {
             Ok(listed) => listed,
             Err(error) => {
-                if lost(&sink, format!("cannot list {}: {error}", query.path), &mut pause).await.is_err() {
+                if lost(&sink, format!("cannot list {}: {error}", query.path), &mut pauses.failure).await.is_err() {
                     return;
                 }
                 continue;
             }
         };
-        pause = PAUSES[0];
-        if unreadable != passed_over {
+        pauses.failure = PAUSES[0];
+        if unreadable != left_out {
             warn_of(query.path, &unreadable);
-            passed_over = unreadable;
+            left_out = unreadable;
         }
         if sink.send(Change::Reset(objects)).await.is_err() {
             return;
@@ -126,46 +141,56 @@ pub async fn follow<T: Watched>(api: Api, query: Query, delay: Duration, sink: S
             continue;
         }
         poll_until = None;
-        loop {
-            match watch(&api, &query, version.clone(), &sink).await {
-                End::At(reached) => {
-                    poll_for = delay;
-                    version = reached;
-                    pause = PAUSES[0];
-                    unreadable_pause = PAUSES[0];
-                }
-                End::Failed(reached, error) => {
-                    if reached != version {
-                        pause = PAUSES[0];
-                    }
-                    version = reached;
-                    let why = format!("cannot watch {}: {error}", query.path);
-                    if lost(&sink, why, &mut pause).await.is_err() {
-                        return;
-                    }
-                }
-                End::Expired => break,
-                End::Unreadable(error) => {
-                    // the list goes on behind the event and leaves out what cannot be read
-                    let why = format!("cannot read an event of the watch of {}, listing anew: {error}", query.path);
-                    if lost(&sink, why, &mut unreadable_pause).await.is_err() {
-                        return;
-                    }
-                    break;
-                }
-                End::Forbidden => {
-                    tracing::info!(
-                        path = query.path,
-                        "not allowed to watch: listing every {} s instead",
-                        delay.as_secs_f32()
-                    );
-                    poll_until = Some(Instant::now() + poll_for);
-                    poll_for = (poll_for * 2).min(POLL_FOR);
-                    tokio::time::sleep(delay).await;
-                    break;
-                }
-                End::Closed => return,
+        match watch_from(version, &api, &query, &sink, (&mut pauses, delay)).await {
+            Next::List => {}
+            Next::Poll => {
+                tracing::info!(
+                    path = query.path,
+                    "not allowed to watch: listing every {} s instead",
+                    delay.as_secs_f32()
+                );
+                poll_until = Some(Instant::now() + pauses.poll);
+                pauses.poll = (pauses.poll * 2).min(POLL_FOR);
+                tokio::time::sleep(delay).await;
             }
+            Next::Close => return,
+        }
+    }
+}
+
+/// Watches, one watch after the other, from the version of a list until another list is needed.
+async fn watch_from<T: Watched>(
+    mut version: String,
+    api: &Api,
+    query: &Query,
+    sink: &Sender<Change<T>>,
+    (pauses, delay): (&mut Pauses, Duration),
+) -> Next {
+    loop {
+        match watch(api, query, version.clone(), sink).await {
+            End::At(reached) => {
+                version = reached;
+                *pauses = Pauses { failure: PAUSES[0], unreadable: PAUSES[0], poll: delay };
+            }
+            End::Failed(reached, error) => {
+                if reached != version {
+                    pauses.failure = PAUSES[0];
+                }
+                version = reached;
+                let why = format!("cannot watch {}: {error}", query.path);
+                if lost(sink, why, &mut pauses.failure).await.is_err() {
+                    return Next::Close;
+                }
+            }
+            End::Expired => return Next::List,
+            End::Unreadable(error) => {
+                // the list goes on behind the event and leaves out what cannot be read
+                let why = format!("cannot read an event of the watch of {}, listing anew: {error}", query.path);
+                let is_heard = lost(sink, why, &mut pauses.unreadable).await.is_ok();
+                return if is_heard { Next::List } else { Next::Close };
+            }
+            End::Forbidden => return Next::Poll,
+            End::Closed => return Next::Close,
         }
     }
 }

@@ -77,7 +77,8 @@ impl Server {
         self.watches.lock().expect("unpoisoned").push(since);
         let events = objects.iter().filter(|object| version(object) > since);
         // as the API server writes it: the type first
-        events.map(|object| format!("{{\"type\":\"ADDED\",\"object\":{object}}}\n")).collect()
+        let lines = events.map(|object| format!("{{\"type\":\"ADDED\",\"object\":{object}}}\n"));
+        lines.collect::<Vec<_>>().concat()
     }
 
     /// Follows the things; watches and lists take a while, so that the test does not spin.

@@ -45,7 +45,8 @@ impl Prometheus {
     /// With a certificate, and only for clients that have one of the same CA.
     pub async fn start_with_tls() -> Self {
         let pem = |name: &str| std::fs::read(certificate(name)).expect("there");
-        let all = |name: &str| CertificateDer::pem_slice_iter(&pem(name)).map(|one| one.expect("PEM")).collect::<Vec<_>>();
+        let all =
+            |name: &str| CertificateDer::pem_slice_iter(&pem(name)).map(|one| one.expect("PEM")).collect::<Vec<_>>();
         let mut roots = rustls::RootCertStore::empty();
         roots.add_parsable_certificates(all("ca.crt"));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
