@@ -1,8 +1,8 @@
 //! The least that any extender costs, for hack/extender-bench and hack/extender-e2e: `floor ADDRESS`.
 //!
 //! It reads a request from the socket and answers it without judging anything: no JSON reader, no metrics, no policies. A constant
-//! answer would be less, but the scheduler refuses names that it did not send; so the names are copied from the request, and every
-//! node gets five points. Full objects go back as they came. What the scheduler spends beyond this, it spends on the extender.
+//! answer would be less, but the scheduler refuses names that it did not send; so the names are copied from the request, and their last
+//! byte makes the points, so that pods go to some nodes rather than to all. Full objects go back as they came. What another extender costs beyond this, it spends itself.
 #![allow(clippy::expect_used, clippy::disallowed_methods, clippy::panic, reason = "a program for people who measure")]
 
 use std::io::{IoSlice, Read as _, Result, Write as _};
@@ -72,13 +72,14 @@ fn answer(stream: &mut TcpStream, body: &[u8], is_filter: bool, all: &[u8]) -> R
     send(stream, &[b"{", body[from..at - NAMES_KEY.len()].trim_ascii_end(), b"\"NodeNames\":null}"])
 }
 
-/// Five points for each name of the list.
+/// Points from 0 to 9 for each name of the list.
 fn scores(names: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(names.len() * 2 + 64);
     for (number, name) in names.split(|byte| *byte == b'"').skip(1).step_by(2).enumerate() {
         out.extend_from_slice(if number == 0 { b"[{\"Host\":\"" } else { b",{\"Host\":\"" });
         out.extend_from_slice(name);
-        out.extend_from_slice(b"\",\"Score\":5}");
+        let points = b'0' + name.last().map_or(0, |byte| byte % 10);
+        out.extend_from_slice(&[b"\",\"Score\":".as_slice(), &[points], b"}"].concat());
     }
     out.push(b']');
     out

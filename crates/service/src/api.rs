@@ -69,6 +69,13 @@ impl From<kube::Error> for ApiError {
     }
 }
 
+impl From<&Unreadable> for ApiError {
+    fn from(Unreadable { object, why, .. }: &Unreadable) -> Self {
+        let name = if object.is_empty() { "an object without a name" } else { object };
+        Self::Unreadable(format!("{name}: {why}"))
+    }
+}
+
 /// A page of a list.
 #[derive(Debug, Deserialize)]
 struct Page<T> {
@@ -90,10 +97,12 @@ struct PageMeta {
 pub(crate) struct Readable<T>(pub(crate) Result<T, Unreadable>);
 
 /// An object that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Unreadable {
-    /// Namespace and name, as far as they can be read
+    /// Namespace and name; empty if they cannot be read either
     pub object: String,
+    /// Its version; likewise
+    pub version: String,
     /// Why
     pub why: String,
 }
@@ -101,8 +110,7 @@ pub struct Unreadable {
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Readable<T> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        let named = |error: serde_json::Error| Unreadable { object: name_of(text.get()), why: in_short(&error) };
-        Ok(Self(serde_json::from_str(text.get()).map_err(named)))
+        Ok(Self(serde_json::from_str(text.get()).map_err(|error| unreadable(text.get(), &error))))
     }
 }
 
@@ -111,15 +119,14 @@ fn in_short(error: &serde_json::Error) -> String {
     shortened(&error.to_string(), MAX_REASON_BYTES)
 }
 
-/// Namespace and name of an object, as far as they can be read.
-fn name_of(object: &str) -> String {
+fn unreadable(object: &str, error: &serde_json::Error) -> Unreadable {
     let object: Value = serde_json::from_str(object).unwrap_or_default();
-    let part = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
-    match (part("namespace"), part("name")) {
-        (_, name) if name.is_empty() => "(without a name)".to_owned(),
-        (namespace, name) if namespace.is_empty() => name,
+    let part = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
+    let name = match (part("namespace"), part("name")) {
+        ("", name) | (_, name @ "") => name.to_owned(),
         (namespace, name) => format!("{namespace}/{name}"),
-    }
+    };
+    Unreadable { object: name, version: part("resourceVersion").to_owned(), why: in_short(error) }
 }
 
 /// All objects of a list that can be read, and the others by name.
@@ -166,7 +173,7 @@ impl Api {
         let listed = self.list_readable(path, params).await?;
         match listed.unreadable.first() {
             None => Ok((listed.objects, listed.version)),
-            Some(Unreadable { object, why }) => Err(ApiError::Unreadable(format!("{object}: {why}"))),
+            Some(unreadable) => Err(unreadable.into()),
         }
     }
 

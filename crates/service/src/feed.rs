@@ -19,6 +19,8 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_SILENCE: Duration = Duration::from_secs(100);
 /// First and longest pause after a failure.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
+/// After so long without an event that cannot be read, the next one leads to a list at once.
+const FORGIVE_AFTER: Duration = Duration::from_mins(5);
 /// So long at most only lists are used where watching was not allowed; then it is tried again. It begins with one delay:
 /// an API server that has just started refuses everything for a moment.
 const POLL_FOR: Duration = Duration::from_mins(5);
@@ -109,13 +111,15 @@ struct Pauses {
     failure: Duration,
     /// After an event that cannot be read
     unreadable: Duration,
+    /// When there was one
+    unreadable_at: Instant,
     /// So long only lists are used
     poll: Duration,
 }
 
 /// Sends changes until the receiver is gone. Where watching is forbidden it lists every `delay`.
 pub async fn follow<T: Watched>(api: Api, query: Query, delay: Duration, sink: Sender<Change<T>>) {
-    let mut pauses = Pauses { failure: PAUSES[0], unreadable: PAUSES[0], poll: delay };
+    let mut pauses = Pauses { failure: PAUSES[0], unreadable: PAUSES[0], unreadable_at: Instant::now(), poll: delay };
     let mut left_out = Vec::new();
     let mut poll_until = None;
     loop {
@@ -129,10 +133,11 @@ pub async fn follow<T: Watched>(api: Api, query: Query, delay: Duration, sink: S
             }
         };
         pauses.failure = PAUSES[0];
-        if unreadable != left_out {
+        let names = |all: &[Unreadable]| all.iter().map(|one| one.object.clone()).collect::<Vec<_>>();
+        if names(&unreadable) != names(&left_out) {
             warn_of(query.path, &unreadable);
-            left_out = unreadable;
         }
+        left_out = unreadable;
         if sink.send(Change::Reset(objects)).await.is_err() {
             return;
         }
@@ -141,7 +146,7 @@ pub async fn follow<T: Watched>(api: Api, query: Query, delay: Duration, sink: S
             continue;
         }
         poll_until = None;
-        match watch_from(version, &api, &query, &sink, (&mut pauses, delay)).await {
+        match watch_from(version, &api, &query, (&sink, &left_out), (&mut pauses, delay)).await {
             Next::List => {}
             Next::Poll => {
                 tracing::info!(
@@ -163,14 +168,14 @@ async fn watch_from<T: Watched>(
     mut version: String,
     api: &Api,
     query: &Query,
-    sink: &Sender<Change<T>>,
+    (sink, left_out): (&Sender<Change<T>>, &[Unreadable]),
     (pauses, delay): (&mut Pauses, Duration),
 ) -> Next {
     loop {
-        match watch(api, query, version.clone(), sink).await {
+        match watch(api, query, version.clone(), (sink, left_out)).await {
             End::At(reached) => {
                 version = reached;
-                *pauses = Pauses { failure: PAUSES[0], unreadable: PAUSES[0], poll: delay };
+                (pauses.failure, pauses.poll) = (PAUSES[0], delay);
             }
             End::Failed(reached, error) => {
                 if reached != version {
@@ -184,6 +189,10 @@ async fn watch_from<T: Watched>(
             }
             End::Expired => return Next::List,
             End::Unreadable(error) => {
+                if pauses.unreadable_at.elapsed() > FORGIVE_AFTER {
+                    pauses.unreadable = PAUSES[0];
+                }
+                pauses.unreadable_at = Instant::now();
                 // the list goes on behind the event and leaves out what cannot be read
                 let why = format!("cannot read an event of the watch of {}, listing anew: {error}", query.path);
                 let is_heard = lost(sink, why, &mut pauses.unreadable).await.is_ok();
@@ -212,13 +221,18 @@ fn warn_of(path: &str, unreadable: &[Unreadable]) {
     tracing::warn!(
         path,
         objects = unreadable.len(),
-        first = first.object,
+        first = if first.object.is_empty() { "without a name" } else { &first.object },
         why = first.why,
-        "left out objects that cannot be read: they count as missing until they change; is this program older than the cluster?"
+        "left out objects that cannot be read: they count as missing; is this program older than the cluster?"
     );
 }
 
-async fn watch<T: Watched>(api: &Api, query: &Query, mut version: String, sink: &Sender<Change<T>>) -> End {
+async fn watch<T: Watched>(
+    api: &Api,
+    query: &Query,
+    mut version: String,
+    (sink, left_out): (&Sender<Change<T>>, &[Unreadable]),
+) -> End {
     let request = match Request::new(query.path).watch(&query.watch(), &version) {
         Ok(request) => request,
         Err(error) => return End::Failed(version, ApiError::Silent(error.to_string())),
@@ -250,10 +264,18 @@ async fn watch<T: Watched>(api: &Api, query: &Query, mut version: String, sink: 
                 (Change::Gone(object), reached)
             }
             Ok(Some(
-                WatchEvent::Added(Readable(Err(Unreadable { object, why })))
-                | WatchEvent::Modified(Readable(Err(Unreadable { object, why })))
-                | WatchEvent::Deleted(Readable(Err(Unreadable { object, why }))),
-            )) => return End::Unreadable(ApiError::Unreadable(format!("{object}: {why}"))),
+                WatchEvent::Added(Readable(Err(unreadable)))
+                | WatchEvent::Modified(Readable(Err(unreadable)))
+                | WatchEvent::Deleted(Readable(Err(unreadable))),
+            )) => {
+                let is_left_out = left_out.iter().any(|one| one.object == unreadable.object);
+                if !is_left_out || unreadable.object.is_empty() || unreadable.version.is_empty() {
+                    return End::Unreadable((&unreadable).into());
+                }
+                // it counts as missing already
+                version = unreadable.version;
+                continue;
+            }
             Ok(Some(WatchEvent::Bookmark(bookmark))) => {
                 version = bookmark.metadata.resource_version;
                 continue;
