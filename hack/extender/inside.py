@@ -3,14 +3,13 @@
 import contextlib
 import http.server
 import json
-import os
 import pathlib
 import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from extender.stage import get, post, program
+from extender.stage import get, post, processor_seconds, program
 
 EXPORTER, PROMETHEUS, OURS, THEIRS, FLOOR = 19100, 19090, 19472, 19482, 19492
 MANIFEST = pathlib.Path("/etc/kubernetes/manifests/kube-controller-manager.yaml")
@@ -100,8 +99,6 @@ def fake_nodes(api, count, prefix="fake"):
     names = [f"{prefix}-{number:04}" for number in range(count)]
 
     def make(name):
-        # one of an earlier run may have been tainted meanwhile
-        api.ask("DELETE", f"/api/v1/nodes/{name}")
         api.ask("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}})
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         ready = {"type": "Ready", "status": "True", "reason": "Fake", "message": "", "lastHeartbeatTime": now, "lastTransitionTime": now}
@@ -112,6 +109,13 @@ def fake_nodes(api, count, prefix="fake"):
     with ThreadPoolExecutor(8) as workers:
         list(workers.map(make, names))
     return names
+
+
+def delete_fake_nodes(api):
+    """Those of an earlier run on this bed; the scheduler would ask for a part of them only."""
+    for node in api.ask("GET", "/api/v1/nodes")["items"]:
+        if node["metadata"]["name"].startswith(("fake-", "more-")):
+            api.ask("DELETE", f"/api/v1/nodes/{node['metadata']['name']}")
 
 
 def delete_pods(api, space):
@@ -139,12 +143,6 @@ def times_of_binding(api, space, expected, times):
                 times.setdefault(event["object"]["metadata"]["name"], time.monotonic())
         connection.close()
         time.sleep(0.05)
-
-
-def processor_seconds(*processes):
-    """What these processes have used so far, in user and kernel mode."""
-    fields = [pathlib.Path(f"/proc/{one.pid}/stat").read_text().rsplit(") ", 1)[1].split() for one in processes if one]
-    return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
 
 
 def wait(holds, what, seconds=30, state=lambda: ""):

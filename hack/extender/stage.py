@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import http.server
 import json
+import os
 import pathlib
 import ssl
 import subprocess
@@ -96,3 +97,9 @@ def static(out, example=None):
     file = out / (example or "schedpatch-extender")
     subprocess.run(["hack/static", file, "schedpatch-extender", *([example] if example else [])], cwd=ROOT, check=True)
     return str(file)
+
+
+def processor_seconds(*processes):
+    """What these processes have used so far, in user and kernel mode."""
+    fields = [pathlib.Path(f"/proc/{one.pid}/stat").read_text().rsplit(") ", 1)[1].split() for one in processes if one]
+    return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
