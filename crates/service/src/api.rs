@@ -92,9 +92,8 @@ struct PageMeta {
     r#continue: String,
 }
 
-/// An object of a list or an event, read by itself, so that one that cannot be read does not hide the others.
-#[derive(Clone)]
-pub(crate) struct Readable<T>(pub(crate) Result<T, Unreadable>);
+/// An object of a list, read by itself, so that one that cannot be read does not hide the others.
+struct Readable<T>(Result<T, Unreadable>);
 
 /// An object that cannot be read.
 #[derive(Clone, Debug)]
@@ -110,7 +109,11 @@ pub struct Unreadable {
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Readable<T> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        Ok(Self(serde_json::from_str(text.get()).map_err(|error| unreadable(text.get(), &error))))
+        let named = |error| {
+            let object: Value = serde_json::from_str(text.get()).unwrap_or_default();
+            Unreadable::new(&object, &error)
+        };
+        Ok(Self(serde_json::from_str(text.get()).map_err(named)))
     }
 }
 
@@ -119,14 +122,16 @@ fn in_short(error: &serde_json::Error) -> String {
     shortened(&error.to_string(), MAX_REASON_BYTES)
 }
 
-fn unreadable(object: &str, error: &serde_json::Error) -> Unreadable {
-    let object: Value = serde_json::from_str(object).unwrap_or_default();
-    let part = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
-    let name = match (part("namespace"), part("name")) {
-        ("", name) | (_, name @ "") => name.to_owned(),
-        (namespace, name) => format!("{namespace}/{name}"),
-    };
-    Unreadable { object: name, version: part("resourceVersion").to_owned(), why: in_short(error) }
+impl Unreadable {
+    /// This object cannot be read because of this error.
+    pub(crate) fn new(object: &Value, error: &serde_json::Error) -> Self {
+        let part = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
+        let name = match (part("namespace"), part("name")) {
+            ("", name) | (_, name @ "") => name.to_owned(),
+            (namespace, name) => format!("{namespace}/{name}"),
+        };
+        Self { object: name, version: part("resourceVersion").to_owned(), why: in_short(error) }
+    }
 }
 
 /// All objects of a list that can be read, and the others by name.

@@ -6,10 +6,11 @@ use futures_util::TryStreamExt as _;
 use kube::core::params::{ListParams, WatchParams};
 use kube::core::{Request, WatchEvent};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 
-use crate::api::{Api, ApiError, Listed, Readable, Unreadable};
+use crate::api::{Api, ApiError, Listed, Unreadable};
 
 /// The API server ends a watch after this time, and we begin the next one where it ended.
 const WATCH_SECONDS: u32 = 290;
@@ -237,7 +238,7 @@ async fn watch<T: Watched>(
         Ok(request) => request,
         Err(error) => return End::Failed(version, ApiError::Silent(error.to_string())),
     };
-    let opening = tokio::time::timeout(OPEN_TIMEOUT, api.client().request_events::<Readable<T>>(request));
+    let opening = tokio::time::timeout(OPEN_TIMEOUT, api.client().request_events::<Value>(request));
     let events = match opening.await {
         Ok(Ok(events)) => events,
         Ok(Err(error)) => return ended(version, ApiError::from(error)),
@@ -253,21 +254,21 @@ async fn watch<T: Watched>(
             // opened anew it either speaks or fails
             Err(_) => return End::At(version),
         };
-        let (change, reached) = match next {
+        let (object, is_gone) = match next {
             Ok(None) => return End::At(version),
-            Ok(Some(WatchEvent::Added(Readable(Ok(object))) | WatchEvent::Modified(Readable(Ok(object))))) => {
-                let reached = object.resource_version().to_owned();
-                (Change::Set(object), reached)
+            Ok(Some(WatchEvent::Added(object) | WatchEvent::Modified(object))) => (object, false),
+            Ok(Some(WatchEvent::Deleted(object))) => (object, true),
+            Ok(Some(WatchEvent::Bookmark(bookmark))) => {
+                version = bookmark.metadata.resource_version;
+                continue;
             }
-            Ok(Some(WatchEvent::Deleted(Readable(Ok(object))))) => {
-                let reached = object.resource_version().to_owned();
-                (Change::Gone(object), reached)
-            }
-            Ok(Some(
-                WatchEvent::Added(Readable(Err(unreadable)))
-                | WatchEvent::Modified(Readable(Err(unreadable)))
-                | WatchEvent::Deleted(Readable(Err(unreadable))),
-            )) => {
+            Ok(Some(WatchEvent::Error(status))) => return ended(version, ApiError::from(kube::Error::Api(status))),
+            Err(error) => return ended(version, error),
+        };
+        let object = match T::deserialize(&object) {
+            Ok(object) => object,
+            Err(error) => {
+                let unreadable = Unreadable::new(&object, &error);
                 let is_left_out = left_out.iter().any(|one| one.object == unreadable.object);
                 if !is_left_out || unreadable.object.is_empty() || unreadable.version.is_empty() {
                     return End::Unreadable((&unreadable).into());
@@ -276,13 +277,9 @@ async fn watch<T: Watched>(
                 version = unreadable.version;
                 continue;
             }
-            Ok(Some(WatchEvent::Bookmark(bookmark))) => {
-                version = bookmark.metadata.resource_version;
-                continue;
-            }
-            Ok(Some(WatchEvent::Error(status))) => return ended(version, ApiError::from(kube::Error::Api(status))),
-            Err(error) => return ended(version, error),
         };
+        let reached = object.resource_version().to_owned();
+        let change = if is_gone { Change::Gone(object) } else { Change::Set(object) };
         version = reached;
         if sink.send(change).await.is_err() {
             return End::Closed;
