@@ -9,10 +9,11 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from extender.stage import get, post, program
+from extender.stage import get, post, processor_seconds, program
 
-EXPORTER, PROMETHEUS, OURS, THEIRS = 19100, 19090, 19472, 19482
+EXPORTER, PROMETHEUS, OURS, THEIRS, FLOOR = 19100, 19090, 19472, 19482, 19492
 MANIFEST = pathlib.Path("/etc/kubernetes/manifests/kube-controller-manager.yaml")
+PARKED = pathlib.Path("/etc/kubernetes/kube-controller-manager.yaml")
 QPS = 1000
 
 
@@ -50,18 +51,22 @@ def prometheus(heat, scratch):
 
 
 @contextlib.contextmanager
-def our_extender(binary, scratch, policy, more="", log=None):
+def our_extender(binary, scratch, policy, more="", log=None, tls=None):
+    """`tls`: certificate, key and CA."""
     config = scratch / "extender.yaml"
     config.write_text(f"prometheus: {{url: 'http://127.0.0.1:{PROMETHEUS}', interval: 1s}}\npolicies:\n- {{name: heat, query: node_heat, prefer: lower, range: {{from: 0, to: 1}}{policy}}}\n{more}")
     words = [binary, "run", "--config", config, "--listen", f"127.0.0.1:{OURS}", "--kubeconfig", "/etc/kubernetes/admin.conf", "--weight", 100]
-    with program(words, OURS, stderr=log or subprocess.DEVNULL) as process:
+    words += ["--tls-certificate", tls[0], "--tls-key", tls[1]] if tls else []
+    with program(words, OURS, ca=tls and tls[2], stderr=log or subprocess.DEVNULL) as process:
         yield process
 
 
 @contextlib.contextmanager
-def scheduler(scratch, port=None, weight=100, name="bench", cache_capable=True, log=None):
-    """A kube-scheduler for pods with this schedulerName, with the extender on this port or without any."""
+def scheduler(scratch, port=None, weight=100, name="bench", cache_capable=True, log=None, ca=None):
+    """A kube-scheduler for pods with this schedulerName, with the extender on this port or without any; with TLS if a CA is named."""
     extender = {"urlPrefix": f"http://127.0.0.1:{port}", "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": weight, "nodeCacheCapable": cache_capable, "ignorable": True, "httpTimeout": "5s"}
+    if ca:
+        extender |= {"urlPrefix": f"https://127.0.0.1:{port}", "enableHTTPS": True, "tlsConfig": {"caFile": str(ca)}}
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": "/etc/kubernetes/admin.conf", "qps": QPS, "burst": QPS},
@@ -77,10 +82,16 @@ def scheduler(scratch, port=None, weight=100, name="bench", cache_capable=True, 
         process.wait()
 
 
+def start_controllers():
+    """A bed that was used before has none, and namespaces need them."""
+    if PARKED.exists():
+        PARKED.rename(MANIFEST)
+
+
 def stop_controllers():
     """Without the controller manager nobody taints nodes that have no kubelet."""
     if MANIFEST.exists():
-        MANIFEST.rename("/etc/kubernetes/kube-controller-manager.yaml")
+        MANIFEST.rename(PARKED)
         time.sleep(3)
 
 
@@ -98,6 +109,13 @@ def fake_nodes(api, count, prefix="fake"):
     with ThreadPoolExecutor(8) as workers:
         list(workers.map(make, names))
     return names
+
+
+def delete_fake_nodes(api):
+    """Those of an earlier run on this bed; the scheduler would ask for a part of them only."""
+    for node in api.ask("GET", "/api/v1/nodes")["items"]:
+        if node["metadata"]["name"].startswith(("fake-", "more-")):
+            api.ask("DELETE", f"/api/v1/nodes/{node['metadata']['name']}")
 
 
 def delete_pods(api, space):
@@ -127,23 +145,23 @@ def times_of_binding(api, space, expected, times):
         time.sleep(0.05)
 
 
-def wait(holds, what, seconds=30):
+def wait(holds, what, seconds=30, state=lambda: ""):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if answer := holds():
             return answer
         time.sleep(0.02)
-    raise AssertionError(f"not within {seconds} s: {what}")
+    raise AssertionError(f"not within {seconds} s: {what} {state()}".strip())
 
 
-def sees(heat):
+def sees(heat, ca=None):
     """Whether the extender knows all values."""
     body = {"Pod": {"metadata": {"name": "x", "namespace": "x"}}, "NodeNames": list(heat)}
-    rows = post(OURS, "/explain?output=json", body)["nodes"]
+    rows = post(OURS, "/explain?output=json", body, ca)["nodes"]
     return all(row["policies"][0]["value"] == heat[row["node"]] for row in rows)
 
 
-def metric(name, port=OURS):
+def metric(name, port=OURS, ca=None):
     """Sum of a metric's series."""
-    lines = get(port, "/metrics")[1].splitlines()
+    lines = get(port, "/metrics", ca)[1].splitlines()
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))

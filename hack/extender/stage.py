@@ -4,7 +4,9 @@ import contextlib
 import http.client
 import http.server
 import json
+import os
 import pathlib
+import ssl
 import subprocess
 import threading
 import time
@@ -43,21 +45,27 @@ def pretended_prometheus(body):
         server.shutdown()
 
 
-def get(port, path):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+def connect(port, ca=None):
+    if not ca:
+        return http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    return http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=ssl.create_default_context(cafile=ca))
+
+
+def get(port, path, ca=None):
+    connection = connect(port, ca)
     connection.request("GET", path)
     answer = connection.getresponse()
     return answer.status, answer.read().decode()
 
 
-def post(port, path, body):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+def post(port, path, body, ca=None):
+    connection = connect(port, ca)
     connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
     return json.loads(connection.getresponse().read())
 
 
 @contextlib.contextmanager
-def program(words, port, ready="/readyz", seconds=30, **more):
+def program(words, port, ready="/readyz", seconds=30, ca=None, **more):
     """Runs a program until the end of the block; it begins when the program is ready."""
     process = subprocess.Popen(list(map(str, words)), **more)
     try:
@@ -66,7 +74,7 @@ def program(words, port, ready="/readyz", seconds=30, **more):
             if process.poll() is not None or time.monotonic() > end:
                 raise SystemExit(f"{words[0]} is not ready on port {port}: exit code {process.poll()}")
             with contextlib.suppress(OSError):
-                if get(port, ready)[0] == 200:
+                if get(port, ready, ca)[0] == 200:
                     break
             time.sleep(0.05)
         yield process
@@ -81,3 +89,17 @@ def go_programs(out):
     out.mkdir(parents=True, exist_ok=True)
     subprocess.run([go, "build", "-trimpath", "-o", f"{out}/", "./..."], cwd=ROOT / "hack/go-extender", check=True)
     return out / "go-extender", out / "load"
+
+
+def static(out, example=None):
+    """Builds schedpatch-extender, or an example of its crate, without shared libraries."""
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / (example or "schedpatch-extender")
+    subprocess.run(["hack/static", file, "schedpatch-extender", *([example] if example else [])], cwd=ROOT, check=True)
+    return str(file)
+
+
+def processor_seconds(*processes):
+    """What these processes have used so far, in user and kernel mode."""
+    fields = [pathlib.Path(f"/proc/{one.pid}/stat").read_text().rsplit(") ", 1)[1].split() for one in processes if one]
+    return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")

@@ -1,6 +1,7 @@
 //! Serves the scheduler and people: HTTP/1.1 with keep-alive, with or without TLS, answers from memory.
 
 mod body;
+mod buffers;
 mod chunks;
 mod pages;
 mod verbs;
@@ -21,7 +22,7 @@ use schedpatch_service::api::Api;
 use schedpatch_service::http::{self, LastUse};
 use schedpatch_service::patience::Patience;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::nodes::Nodes;
@@ -29,7 +30,8 @@ use crate::state::State;
 
 use chunks::Chunks;
 
-pub use body::{BUFFER_KIB, MAX_BODY_BYTES};
+pub use body::MAX_BODY_BYTES;
+pub use buffers::Buffers;
 pub use pages::{metrics_text, why_not_ready};
 
 /// The scheduler, the kubelet and people. One more closes the connection that was unused for the longest time.
@@ -51,8 +53,8 @@ pub struct Server {
     pub nodes: Arc<Nodes>,
     /// Where pods are looked up for explanations
     pub api: Option<Api>,
-    /// Room for long bodies, in KiB
-    pub buffers: Arc<Semaphore>,
+    /// Room and memory for long bodies
+    pub buffers: Arc<Buffers>,
     /// When a request that cannot be read was logged last
     complained: Mutex<Option<Instant>>,
 }
@@ -60,13 +62,7 @@ pub struct Server {
 impl Server {
     /// Answers from this state.
     pub fn new(state: Arc<State>, nodes: Arc<Nodes>, api: Option<Api>) -> Arc<Self> {
-        Arc::new(Self {
-            state,
-            nodes,
-            api,
-            buffers: Arc::new(Semaphore::new(BUFFER_KIB)),
-            complained: Mutex::default(),
-        })
+        Arc::new(Self { state, nodes, api, buffers: Arc::default(), complained: Mutex::default() })
     }
 
     /// Binds the address at once and serves until the runtime ends. The certificate may be replaced while it serves.
@@ -75,6 +71,7 @@ impl Server {
         address: SocketAddr,
         tls: Option<watch::Receiver<Arc<ServerConfig>>>,
     ) -> std::io::Result<SocketAddr> {
+        tokio::spawn(Arc::clone(&self.buffers).forget_unused());
         http::accept(address, MAX_CONNECTIONS, move |stream, last_use| {
             let _ = stream.set_nodelay(true);
             let stream = Patience::new(stream, ANSWER_TIMEOUT);
@@ -130,9 +127,9 @@ fn text(status: u16, body: impl Into<Bytes>) -> Response<Chunks> {
 }
 
 /// An answer in JSON, in pieces.
-fn json_pieces(pieces: Vec<Bytes>, room: Option<OwnedSemaphorePermit>) -> Response<Chunks> {
+fn json_pieces(pieces: impl Iterator<Item = Bytes>) -> Response<Chunks> {
     let mut response = json(Bytes::new());
-    *response.body_mut() = Chunks::from(pieces).holding(room);
+    *response.body_mut() = Chunks::from(pieces);
     response
 }
 

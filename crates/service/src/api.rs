@@ -8,13 +8,17 @@ use kube::core::params::{ListParams, Patch, PatchParams, PostParams};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::client::root_cause;
+use crate::log::shortened;
 
 /// So long an answer may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Lists come in pages of this size, so that no answer grows without bound.
 const PAGE: u32 = 500;
+/// So much of a parser's words is shown.
+const MAX_REASON_BYTES: usize = 200;
 
 /// Why a request did not do what it should.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +36,9 @@ pub enum ApiError {
     /// No answer: nobody knows whether the request was done
     #[error("no answer from the API server: {0}")]
     Silent(String),
+    /// An answer that is not of the expected form
+    #[error("the API server's answer cannot be read: {0}")]
+    Unreadable(String),
 }
 
 impl ApiError {
@@ -39,7 +46,7 @@ impl ApiError {
     pub fn code(&self) -> u16 {
         match self {
             Self::Refused { code, .. } => *code,
-            Self::Silent(_) => 0,
+            Self::Silent(_) | Self::Unreadable(_) => 0,
         }
     }
 }
@@ -47,13 +54,25 @@ impl ApiError {
 impl From<kube::Error> for ApiError {
     fn from(error: kube::Error) -> Self {
         match error {
+            // the client takes any object for a status without fields
+            kube::Error::Api(status) if status.code == 0 => Self::Unreadable(
+                format!("neither what was asked for nor a status {}", status.message).trim().to_owned(),
+            ),
             kube::Error::Api(status) => Self::Refused {
                 code: status.code,
                 reason: status.reason.clone(),
                 message: status.message.replace('\n', " "),
             },
+            kube::Error::SerdeError(error) => Self::Unreadable(in_short(&error)),
             other => Self::Silent(root_cause(&other)),
         }
+    }
+}
+
+impl From<&Unreadable> for ApiError {
+    fn from(Unreadable { object, why, .. }: &Unreadable) -> Self {
+        let name = if object.is_empty() { "an object without a name" } else { object };
+        Self::Unreadable(format!("{name}: {why}"))
     }
 }
 
@@ -71,6 +90,59 @@ struct Page<T> {
 struct PageMeta {
     resource_version: String,
     r#continue: String,
+}
+
+/// An object of a list, read by itself, so that one that cannot be read does not hide the others.
+struct Readable<T>(Result<T, Unreadable>);
+
+/// An object that cannot be read.
+#[derive(Clone, Debug)]
+pub struct Unreadable {
+    /// Namespace and name; empty if they cannot be read either
+    pub object: String,
+    /// Its version; likewise
+    pub version: String,
+    /// Why
+    pub why: String,
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Readable<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let named = |error| {
+            let object: Value = serde_json::from_str(text.get()).unwrap_or_default();
+            Unreadable::new(&object, &error)
+        };
+        Ok(Self(serde_json::from_str(text.get()).map_err(named)))
+    }
+}
+
+/// A parser's words, which may quote the object, in short.
+fn in_short(error: &serde_json::Error) -> String {
+    shortened(&error.to_string(), MAX_REASON_BYTES)
+}
+
+impl Unreadable {
+    /// This object cannot be read because of this error.
+    pub(crate) fn new(object: &Value, error: &serde_json::Error) -> Self {
+        let part = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
+        let name = match (part("namespace"), part("name")) {
+            ("", name) | (_, name @ "") => name.to_owned(),
+            (namespace, name) => format!("{namespace}/{name}"),
+        };
+        Self { object: name, version: part("resourceVersion").to_owned(), why: in_short(error) }
+    }
+}
+
+/// All objects of a list that can be read, and the others by name.
+#[derive(Debug)]
+pub struct Listed<T> {
+    /// Those that can be read
+    pub objects: Vec<T>,
+    /// Those that cannot
+    pub unreadable: Vec<Unreadable>,
+    /// The version of the list
+    pub version: String,
 }
 
 /// The API server.
@@ -96,20 +168,39 @@ impl Api {
         &self.client
     }
 
-    /// All objects at a path, and the version of the list.
+    /// All objects at a path, and the version of the list. One that cannot be read is an error: whoever reckons with the
+    /// objects must know all of them.
     pub async fn list<T: DeserializeOwned>(
         &self,
         path: &str,
         params: &ListParams,
     ) -> Result<(Vec<T>, String), ApiError> {
+        let listed = self.list_readable(path, params).await?;
+        match listed.unreadable.first() {
+            None => Ok((listed.objects, listed.version)),
+            Some(unreadable) => Err(unreadable.into()),
+        }
+    }
+
+    /// All objects at a path that can be read, and the others by name.
+    pub async fn list_readable<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        params: &ListParams,
+    ) -> Result<Listed<T>, ApiError> {
         let mut params = params.clone().limit(PAGE);
-        let mut all = Vec::new();
+        let (mut objects, mut unreadable) = (Vec::new(), Vec::new());
         loop {
             let request = Request::new(path).list(&params).map_err(unsendable)?;
-            let page: Page<T> = answered(self.client.request(request)).await?;
-            all.extend(page.items);
+            let page: Page<Readable<T>> = answered(self.client.request(request)).await?;
+            for Readable(item) in page.items {
+                match item {
+                    Ok(object) => objects.push(object),
+                    Err(error) => unreadable.push(error),
+                }
+            }
             if page.metadata.r#continue.is_empty() {
-                return Ok((all, page.metadata.resource_version));
+                return Ok(Listed { objects, unreadable, version: page.metadata.resource_version });
             }
             params = params.continue_token(&page.metadata.r#continue);
         }

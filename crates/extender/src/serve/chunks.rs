@@ -6,29 +6,19 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
-use tokio::sync::OwnedSemaphorePermit;
 
 /// A body of known length.
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
     pieces: VecDeque<Bytes>,
     left: u64,
-    /// Room of the request's body, which pieces may be part of
-    _room: Option<OwnedSemaphorePermit>,
-}
-
-impl Chunks {
-    /// Gives the room back when the body is gone.
-    pub(super) fn holding(self, room: Option<OwnedSemaphorePermit>) -> Self {
-        Self { _room: room, ..self }
-    }
 }
 
 impl<T: IntoIterator<Item = Bytes>> From<T> for Chunks {
     fn from(pieces: T) -> Self {
         let pieces: VecDeque<Bytes> = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
         let left = pieces.iter().map(|piece| u64::try_from(piece.len()).unwrap_or(0)).sum();
-        Self { pieces, left, _room: None }
+        Self { pieces, left }
     }
 }
 

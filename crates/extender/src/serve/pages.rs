@@ -58,7 +58,7 @@ impl Server {
     /// POST: explains a request of the scheduler instead of answering it.
     pub(super) async fn explain_request(&self, request: Request<Incoming>) -> Response<Chunks> {
         let is_json = request.uri().query().is_some_and(|query| query.contains("output=json"));
-        let (body, _room) = match self.body(request).await {
+        let body = match self.body(request).await {
             Ok(read) => read,
             Err(answer) => return answer,
         };

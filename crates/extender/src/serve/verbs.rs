@@ -26,7 +26,7 @@ const COMPLAINT_PAUSE: Duration = Duration::from_mins(1);
 impl Server {
     /// Answers a question of the scheduler. Lack of data is never an error: only a request that cannot be read is.
     pub(super) async fn verb(&self, verb: &'static str, request: Request<Incoming>) -> Response<Chunks> {
-        let (body, room) = match self.body(request).await {
+        let body = match self.body(request).await {
             Ok(read) => read,
             Err(answer) => {
                 self.state.metrics.add(m::REQUESTS, &format!("{verb} unreadable"), 1);
@@ -76,7 +76,7 @@ impl Server {
             Piece::New(bytes) => Bytes::from(bytes),
             Piece::Old(range) => body.slice(range),
         });
-        json_pieces(pieces.collect(), room)
+        json_pieces(pieces)
     }
 
     /// Whether a line may be logged about a request that anybody may have sent.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::stage::{Behaviour, Prometheus, Stage, config, vector};
+use crate::stage::{Behaviour, Prometheus, Stage, certificate, config, vector};
 
 #[tokio::test]
 async fn values_count_until_they_are_stale_and_then_every_node_is_neutral() {
@@ -64,6 +64,53 @@ async fn nan_infinity_missing_and_duplicate_series_are_neutral_or_the_worse() {
         r#"schedpatch_extender_nodes{policy="cpu"} 2.0"#,
     ] {
         assert!(text.contains(line), "{line} is missing in\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn the_clock_of_prometheus_does_not_matter() {
+    // the age of a value counts from its answer, by a clock that nobody sets
+    let stage = Stage::new("staleAfter: 1s").await;
+    for time in ["0", "-1", "1e18", "253402300800.5"] {
+        let series = [("a", "0.1"), ("b", "0.9"), ("c", "0.5")]
+            .map(|(node, value)| format!(r#"{{"metric":{{"node":"{node}"}},"value":[{time},"{value}"]}}"#));
+        stage.prometheus.values(&[("a", "0.5"), ("b", "0.5"), ("c", "0.5")]);
+        stage.expect_points(&["a", "b", "c"], &[5, 5, 5]).await;
+        stage.prometheus.set(Behaviour::Says(200, vector(&series.join(","))));
+        stage.expect_points(&["a", "b", "c"], &[10, 0, 5]).await;
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        assert_eq!(stage.points(&["a", "b", "c"]).await, [10, 0, 5], "fresh answers count, at time {time}");
+    }
+}
+
+#[tokio::test]
+async fn prometheus_is_verified_by_its_ca_and_sees_the_clients_certificate() {
+    let prometheus = Prometheus::start_with_tls().await;
+    prometheus.values(&[("a", "0.1"), ("b", "0.9")]);
+    let certificate = |name: &str| certificate(name).display().to_string();
+    let port = prometheus.address.port();
+    let own = format!("clientCertificateFile: {}, clientKeyFile: {}", certificate("two.crt"), certificate("two.key"));
+    for (ca, own, why) in
+        [("ca.crt", own.as_str(), ""), ("ca.crt", "", "ertificate"), ("two.crt", own.as_str(), "ertificate")]
+    {
+        let comma = if own.is_empty() { "" } else { ", " };
+        let url = format!("https://127.0.0.1:{port}', caFile: {}{comma}{own}, x: '", certificate(ca));
+        let text = config(&url, "").replace(", x: ''", "");
+        let stage = Stage::with(prometheus.clone(), &text, None).await;
+        if why.is_empty() {
+            stage.expect_points(&["a", "b"], &[10, 0]).await;
+            continue;
+        }
+        let mut said = String::new();
+        for _ in 0..100 {
+            said = stage.get("/readyz").await.1;
+            if said.contains("cpu: ") {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert!(said.contains(why), "{ca} and {own:?}: {said}");
+        assert_eq!(stage.points(&["a", "b"]).await, [5, 5], "nothing that is not verified counts");
     }
 }
 

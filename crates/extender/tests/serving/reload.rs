@@ -1,17 +1,12 @@
 //! Files that change while it serves: the configuration and the certificate.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 
-use crate::stage::{Prometheus, Stage, config, replace, request, scratch};
-
-fn certificate(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/certificates").join(name)
-}
+use crate::stage::{Prometheus, Stage, certificate, config, replace, request, scratch};
 
 async fn eventually(stage: &Stage, line: &str) {
     for _ in 0..150 {

@@ -6,9 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
 use schedpatch_extender::run::{Running, Settings, start};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 
 /// How Prometheus answers.
 #[derive(Clone, Debug)]
@@ -35,19 +39,46 @@ pub struct Prometheus {
 
 impl Prometheus {
     pub async fn start() -> Self {
+        Self::start_as(None).await
+    }
+
+    /// With a certificate, and only for clients that have one of the same CA.
+    pub async fn start_with_tls() -> Self {
+        let pem = |name: &str| std::fs::read(certificate(name)).expect("there");
+        let all =
+            |name: &str| CertificateDer::pem_slice_iter(&pem(name)).map(|one| one.expect("PEM")).collect::<Vec<_>>();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add_parsable_certificates(all("ca.crt"));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let clients = WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&provider)).build();
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_client_cert_verifier(clients.expect("a CA"))
+            .with_single_cert(all("one.crt"), PrivateKeyDer::from_pem_slice(&pem("one.key")).expect("PEM"));
+        Self::start_as(Some(Arc::new(config.expect("a certificate")).into())).await
+    }
+
+    async fn start_as(tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let own = Self { address, behaviour: Arc::new(Mutex::new(Behaviour::Hangs)), requests: Arc::default() };
         let server = own.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(server.clone().connection(stream));
+                let (server, tls) = (server.clone(), tls.clone());
+                tokio::spawn(async move {
+                    match tls {
+                        None => server.connection(stream).await,
+                        Some(tls) => server.connection(tls.accept(stream).await.ok()?).await,
+                    }
+                });
             }
         });
         own
     }
 
-    async fn connection(self, stream: TcpStream) -> Option<()> {
+    async fn connection(self, stream: impl AsyncRead + AsyncWrite + Unpin) -> Option<()> {
         let mut stream = BufReader::new(stream);
         loop {
             let (mut head, mut length) = (String::new(), 0);
@@ -128,6 +159,11 @@ pub fn replace(file: &Path, text: &[u8]) {
     std::fs::rename(&new, file).expect("renamed");
 }
 
+/// A file of the certificates that tests use.
+pub fn certificate(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/certificates").join(name)
+}
+
 /// A directory that no other test has.
 pub fn scratch() -> PathBuf {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -204,7 +240,7 @@ impl Stage {
 
 /// One request on a connection that stays open.
 pub async fn request(
-    stream: &mut (impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin),
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     method: &str,
     path: &str,
     body: &[u8],

@@ -104,6 +104,7 @@ impl Engine {
             let reason = match error {
                 ApiError::Refused { reason, .. } => reason.as_str(),
                 ApiError::Silent(_) => "NoAnswer",
+                ApiError::Unreadable(_) => "UnreadableAnswer",
             };
             self.counters.failure(namespace, node, name, error.code(), reason);
         }
