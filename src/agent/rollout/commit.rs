@@ -25,6 +25,11 @@ impl Agent {
         if !matches!(why, Why::TakeTurn | Why::Adopt | Why::Renew) {
             return None;
         }
+        let is_clean = seen.plan.target.as_ref().is_some_and(|target| target.ours().is_none());
+        if record.uninstall.is_some() && is_clean && !seen.snapshot.state.is_known {
+            // everything is removed, and only the scheduler is still watched: a lock would bring our directory back
+            return None;
+        }
         let is_new = record.entry.as_ref().is_some_and(|entry| entry.change == ChangeKind::New);
         if why == Why::TakeTurn && is_new && seen.plan.delays_cache && record_has_others(record, self) {
             return Some(Self::nothing_now(Rest { node_state: words::delays_cache(), after: self.options.resync }));
