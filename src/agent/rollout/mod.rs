@@ -3,23 +3,23 @@
 
 mod commit;
 mod me;
+mod member;
 mod words;
 
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 
 use super::peers::{self, Peers};
 use super::turn::Rest;
 use super::{Agent, ClientHandle, Seen};
 use crate::apply::Deadline;
-use crate::cluster::{Followed, Known, LEASE_NAME, LeaseError, LeaseNow, RolloutLease};
+use crate::cluster::{LeaseError, LeaseNow};
 use crate::phase::{NodeState, Phase};
 use crate::reconcile::{self, Session};
 use crate::report::RolloutReport;
-use crate::revision::Digest;
-use crate::rollout::{self, Memory, NextStep, REQUESTS, Record, View, WaitLimits, Why};
+use crate::rollout::{self, NextStep, Record, View, WaitLimits, Why};
+pub(super) use member::Member;
 
 /// A commit must follow the answer to the write of its turn within this time.
 const GO_WITHIN: Duration = Duration::from_secs(2);
@@ -35,33 +35,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const LOOK_SELDOM: Duration = Duration::from_secs(30);
 /// So often it looks again soon.
 const SOON: u32 = 24;
-/// First and longest pause after a change that could not be made.
-const FIRST_BACK_OFF: Duration = Duration::from_mins(2);
-const LAST_BACK_OFF: Duration = Duration::from_mins(10);
 /// Writes of the record in one turn of the loop.
 const MAX_WRITES: usize = 8;
-
-/// What this process knows of the rollout.
-#[derive(Debug)]
-pub(super) struct Member {
-    lease: RolloutLease,
-    followed: Followed<Lease>,
-    memory: Memory,
-    /// Until when the commit of the own turn may happen
-    deadline: Option<Deadline>,
-    /// Until when nothing is begun, because the last try came to nothing
-    backs_off_until: Option<Duration>,
-    /// A change that was taken back without blame: what was asked for, and why
-    stopped: Option<(Digest, String)>,
-    /// How often in a row that happened
-    stops: u32,
-    /// When the own turn was written last
-    written: Option<Duration>,
-    /// How often in a row this node had to wait
-    waits: u32,
-    /// The last record that this process wrote
-    last_written: Option<Record>,
-}
 
 /// Whether something may be committed now.
 #[derive(Debug)]
@@ -87,55 +62,6 @@ pub(super) enum Part {
 impl Part {
     fn denied(node_state: NodeState, after: Duration) -> Self {
         Self::Done(Permission::Denied(Rest { node_state, after }), Some(after))
-    }
-}
-
-impl Member {
-    /// Begins to follow the Lease.
-    pub fn new(client: &Client) -> Self {
-        let lease = RolloutLease::new(client.clone());
-        let followed = Followed::begin(lease.api(), LEASE_NAME);
-        let (memory, deadline, backs_off_until, stopped) = (Memory::default(), None, None, None);
-        Self {
-            lease,
-            followed,
-            memory,
-            deadline,
-            backs_off_until,
-            stopped,
-            stops: 0,
-            written: None,
-            waits: 0,
-            last_written: None,
-        }
-    }
-
-    /// A change could not be made here, and nobody is to blame: tried again, less and less often.
-    pub fn stop(&mut self, digest: Option<Digest>, words: &str, now: Duration) {
-        self.stops = if self.stopped.as_ref().map(|(known, _)| *known) == digest { self.stops + 1 } else { 0 };
-        self.stopped = digest.map(|digest| (digest, words.to_owned()));
-        let pause = (FIRST_BACK_OFF * 2_u32.pow(self.stops.min(4))).min(LAST_BACK_OFF);
-        self.backs_off_until = Some(now + pause);
-    }
-
-    /// Waits for news of the rollout. What this process wrote itself is none.
-    pub async fn changed(&mut self) {
-        loop {
-            self.followed.changed().await;
-            let record = self.known_record();
-            if record.is_none() || record != self.last_written {
-                self.waits = 0;
-                return;
-            }
-        }
-    }
-
-    /// The record as the watch showed it last, where nobody asks for anything.
-    fn known_record(&mut self) -> Option<Record> {
-        let Known::Object(lease) = self.followed.latest().0 else { return None };
-        let lease = LeaseNow::new(*lease);
-        let is_asked = REQUESTS.iter().any(|key| lease.annotations().contains_key(*key));
-        lease.record().ok().flatten().filter(|_| !is_asked)
     }
 }
 
@@ -169,7 +95,14 @@ impl Agent {
         for _ in 0..MAX_WRITES {
             let (lease, record, peers) = match Box::pin(self.read_rollout(&client)).await {
                 Ok(read) => read,
-                Err(part) => return *part,
+                Err(part) => {
+                    return match *part {
+                        Part::Done(Permission::Away(why), _) => {
+                            Part::Done(Permission::Away(why), Some(self.wait_longer()))
+                        }
+                        part => part,
+                    };
+                }
             };
             if let Some(part) = self.take_step(seen, &lease, &record, &peers, &mut session).await {
                 return part;
@@ -189,6 +122,9 @@ impl Agent {
     ) -> Option<Part> {
         if let Some(part) = self.note_record(seen, record, session.as_ref()) {
             return Some(part);
+        }
+        if !record.must_restore(&self.options.node) {
+            self.report_uninstalled(false);
         }
         let me = self.me(seen, record, peers).await;
         let now = self.now();
@@ -221,7 +157,7 @@ impl Agent {
                 })
             }
             NextStep::Judge => {
-                let is_uninstall = record.uninstall.is_some();
+                let is_uninstall = record.must_restore(&self.options.node);
                 Some(self.judge_first(seen, is_uninstall))
             }
             NextStep::Forget => {
@@ -258,7 +194,7 @@ impl Agent {
         let member = self.member.as_mut()?;
         let record = member.known_record().filter(is_own)?;
         let written = member.written?;
-        if record.uninstall.is_some() || record.retries > seen.journal.retries {
+        if record.must_restore(&node) || record.retries > seen.journal.retries {
             return None;
         }
         let age = now.saturating_sub(written);
@@ -291,10 +227,8 @@ impl Agent {
     fn rest(&mut self, view: &View<'_>, seen: &Seen) -> Part {
         let record = view.record;
         let node_state = words::of_rest(record, view.me, seen);
-        let is_uninstalled = record.uninstall.is_some();
-        self.reporting
-            .report
-            .send_if_modified(|report| std::mem::replace(&mut report.is_uninstalled, is_uninstalled) != is_uninstalled);
+        let is_uninstalled = record.must_restore(&self.options.node);
+        self.report_uninstalled(is_uninstalled);
         // the last node's annotations may come after its turn was over
         let awaits_seal = view.me.wanted.is_some() && record.sealed != view.me.wanted && !is_uninstalled;
         let after = awaits_seal.then_some(LOOK_AGAIN * 2);
@@ -327,6 +261,13 @@ impl Agent {
         let record = record.unwrap_or_else(|| Record { is_rebuilt, ..Record::default() });
         self.report_rollout(&record, &peers);
         Ok((lease, record, peers))
+    }
+
+    /// A node that is uninstalled says nothing any more.
+    fn report_uninstalled(&self, is_uninstalled: bool) {
+        self.reporting
+            .report
+            .send_if_modified(|report| std::mem::replace(&mut report.is_uninstalled, is_uninstalled) != is_uninstalled);
     }
 
     fn report_rollout(&self, record: &Record, peers: &Peers) {

@@ -1,0 +1,81 @@
+//! Three control planes: removing everything, from all or from one, and agents of another release.
+
+use schedpatch::phase::Phase;
+use schedpatch::rollout::Record;
+
+use crate::fleet::fleet;
+use crate::node::MANIFEST;
+
+#[test]
+fn an_uninstall_leaves_every_manifest_as_it_was_and_no_trace() {
+    fleet(|mut fleet| async move {
+        fleet.want("one");
+        fleet.start().await;
+        fleet.until_all(Phase::Ready, 300).await;
+        fleet.pass(30).await;
+        *fleet.most_down.borrow_mut() = 0;
+        fleet.annotate_lease("schedpatch.io/uninstall", "now");
+        fleet.pass(5).await;
+        fleet.until_all(Phase::Restored, 300).await;
+        fleet.pass(30).await;
+        assert_eq!(*fleet.most_down.borrow(), 1, "{}", fleet.story());
+        assert_eq!(fleet.record().restored.len(), 3);
+        for node in &fleet.nodes {
+            assert_eq!(node.manifest(), MANIFEST, "{}", fleet.story());
+            assert_eq!(fleet.api.annotation(&node.name, "phase"), None, "{}", node.name);
+            assert!(!node.on_host("/var/lib/schedpatch/state.json").exists(), "{}", node.name);
+        }
+    });
+}
+
+#[test]
+fn the_state_directory_of_another_release_is_refused() {
+    fleet(|mut fleet| async move {
+        fleet.want("one");
+        fleet.start().await;
+        fleet.until_all(Phase::Ready, 300).await;
+        fleet.nodes[1].stop().await.expect("it stops");
+        fleet.nodes[1].options.release.namespace = "elsewhere".to_owned();
+        fleet.nodes[1].start();
+        fleet.pass(60).await;
+        let state = fleet.nodes[1].report.borrow().node_state.clone();
+        assert!(state.message.contains("belongs to the agents of schedpatch/schedpatch"), "{}", fleet.story());
+    });
+}
+
+#[test]
+fn one_node_is_uninstalled_the_others_go_on_and_it_comes_back_when_that_is_cancelled() {
+    fleet(|mut fleet| async move {
+        fleet.want("one");
+        fleet.start().await;
+        fleet.until_all(Phase::Ready, 300).await;
+        fleet.pass(30).await;
+        let (before, starts) = (fleet.revisions(), fleet.starts());
+        fleet.annotate_lease("schedpatch.io/uninstall-node", "cp3");
+        fleet.until(2, Phase::Restored, 120).await;
+        fleet.pass(30).await;
+        assert_eq!(fleet.nodes[2].manifest(), MANIFEST, "{}", fleet.story());
+        assert_eq!(fleet.api.annotation("cp3", "phase"), None);
+        assert!(!fleet.nodes[2].on_host("/var/lib/schedpatch/state.json").exists());
+        assert_eq!(fleet.revisions()[..2], before[..2], "{}", fleet.story());
+        assert_eq!(fleet.starts()[..2], starts[..2], "the others were not touched");
+        // a change passes it by, and is sealed without it
+        fleet.want("two");
+        fleet.until(0, Phase::Ready, 10).await;
+        fleet.pass(5).await;
+        for node in [0, 1] {
+            fleet.until(node, Phase::Ready, 300).await;
+        }
+        fleet.pass(30).await;
+        assert_eq!(fleet.record().seals, 2, "{}", fleet.story());
+        assert_eq!(fleet.nodes[2].manifest(), MANIFEST, "{}", fleet.story());
+        // cancelled, it is brought to what is wanted
+        fleet.change_record(Record::cancel_uninstall);
+        fleet.pass(5).await;
+        fleet.until_all(Phase::Ready, 120).await;
+        fleet.pass(30).await;
+        assert_eq!(fleet.revisions()[2], fleet.revisions()[0], "{}", fleet.story());
+        assert_eq!(fleet.api.annotation("cp3", "phase").as_deref(), Some("Ready"));
+        assert_eq!(*fleet.most_down.borrow(), 1, "{}", fleet.story());
+    });
+}
