@@ -70,6 +70,8 @@ pub struct Agent {
     reporting: Reporting,
     /// Its part in the rollout over all nodes, once there is an API to agree through
     member: Option<Member>,
+    /// Whether the rollout asked for another look, whatever else there is to do
+    is_awaited: bool,
 }
 
 /// The commit on trial, and what became of the ones before it.
@@ -122,6 +124,7 @@ impl Agent {
             pace: Pace::default(),
             reporting: Reporting::new(report, turned),
             member: None,
+            is_awaited: false,
         }
     }
 
@@ -152,7 +155,8 @@ impl Agent {
                     () = news_of_sources(&mut self.watched.config_maps) => break,
                     () = news_of_rollout(&mut self.member) => break,
                     () = tokio::time::sleep_until(deadline) => {
-                        if self.reporting.report.borrow().node_state.phase != Phase::Ready || self.has_changed() {
+                        let is_ready = self.reporting.report.borrow().node_state.phase == Phase::Ready;
+                        if !is_ready || self.is_awaited || self.has_changed() {
                             break;
                         }
                         self.reporting.turned.send_replace(Instant::now());
@@ -203,6 +207,7 @@ impl Agent {
                 }
                 Part::Done(permission, after) => (permission, after),
             };
+            self.is_awaited = take_part_again.is_some();
             if let Turn::Sleep(rest) = self.step(&seen, permission).await {
                 self.say(Some(&seen), rest.node_state);
                 self.take_fingerprint(&seen);

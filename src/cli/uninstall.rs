@@ -117,10 +117,11 @@ impl Args {
                     let _ = writeln!(std::io::stderr(), "{:>6.1}s  {node}: removed", began.elapsed().as_secs_f64());
                 }
             }
+            let (forgotten, done): (Vec<&String>, Vec<&String>) =
+                must.iter().partition(|node| record.forgotten.contains(**node));
             // the annotations go last
-            if left.is_empty() && with_traces(&nodes).iter().all(|node| !agents.nodes.contains(*node)) {
-                let s = if must.len() == 1 { "" } else { "s" };
-                return Ok(format!("Nothing of schedpatch is left on {} node{s}.\n", must.len()));
+            if left.is_empty() && with_traces(&nodes).iter().all(|node| !done.contains(node)) {
+                return Ok(all_done(&done, &forgotten));
             }
             if began.elapsed() >= self.timeout {
                 return Err(too_late(self.timeout, &left, &nodes));
@@ -134,6 +135,17 @@ impl Args {
 fn left(record: &Record, must: &[&String]) -> Vec<String> {
     let is_done = |node: &String| record.restored.contains_key(node) || record.forgotten.contains(node);
     must.iter().filter(|node| !is_done(node)).map(|node| (*node).clone()).collect()
+}
+
+fn all_done(done: &[&String], forgotten: &[&String]) -> String {
+    let s = if done.len() == 1 { "" } else { "s" };
+    let names: Vec<&str> = forgotten.iter().map(|name| name.as_str()).collect();
+    let without = if names.is_empty() {
+        String::new()
+    } else {
+        format!(", without {}, which the rollout was told to forget: it follows when it is back", names.join(", "))
+    };
+    format!("Nothing of schedpatch is left on {} node{s}{without}.\n", done.len())
 }
 
 fn with_traces(nodes: &[NodeSummary]) -> Vec<&String> {

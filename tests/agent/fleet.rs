@@ -125,6 +125,13 @@ impl Fleet {
         self.annotate_lease("schedpatch.io/rollout", &record.write().expect("JSON"));
     }
 
+    /// Somebody removes the record.
+    pub fn lose_record(&self) {
+        let mut lease = self.api.object(LEASES, ROLLOUT).expect("it is there");
+        lease["metadata"]["annotations"] = json!({});
+        self.api.put(LEASES, ROLLOUT, lease);
+    }
+
     /// Waits until a node is in a phase.
     pub async fn until(&self, node: usize, phase: Phase, within: u64) {
         for _ in 0..within {

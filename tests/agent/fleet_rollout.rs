@@ -1,5 +1,7 @@
 //! Three control planes: who goes first, what follows a failure, and what people say.
 
+use std::time::Duration;
+
 use schedpatch::phase::Phase;
 use serde_json::json;
 
@@ -129,5 +131,22 @@ fn an_agent_of_an_older_template_begins_nothing() {
         fleet.pass(60).await;
         assert_eq!(fleet.revisions(), [None, None, None]);
         assert_eq!(fleet.nodes[1].report.borrow().node_state.reason, "Outdated");
+    });
+}
+
+#[test]
+fn a_change_of_three_nodes_takes_no_longer_than_three_restarts() {
+    fleet(|mut fleet| async move {
+        fleet.want("one");
+        fleet.start().await;
+        fleet.until_all(Phase::Ready, 300).await;
+        fleet.pass(30).await;
+        fleet.want("two");
+        fleet.pass(2).await;
+        let began = tokio::time::Instant::now();
+        fleet.until_all(Phase::Ready, 120).await;
+        // the kubelet's time, that of the scheduler, and settling; each is seen at the next full second
+        let goal = Duration::from_secs(3 * (12 + 3 + 10 + 2) + 5);
+        assert!(began.elapsed() <= goal, "{:?}, goal {goal:?}: {}", began.elapsed(), fleet.story());
     });
 }

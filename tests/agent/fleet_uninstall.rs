@@ -2,6 +2,7 @@
 
 use schedpatch::phase::Phase;
 use schedpatch::rollout::Record;
+use serde_json::json;
 
 use crate::fleet::fleet;
 use crate::node::MANIFEST;
@@ -77,5 +78,60 @@ fn one_node_is_uninstalled_the_others_go_on_and_it_comes_back_when_that_is_cance
         assert_eq!(fleet.revisions()[2], fleet.revisions()[0], "{}", fleet.story());
         assert_eq!(fleet.api.annotation("cp3", "phase").as_deref(), Some("Ready"));
         assert_eq!(*fleet.most_down.borrow(), 1, "{}", fleet.story());
+    });
+}
+
+#[test]
+fn an_agent_that_is_killed_after_it_removed_everything_leaves_nothing_behind() {
+    fleet(|mut fleet| async move {
+        fleet.want("one");
+        fleet.start().await;
+        fleet.until_all(Phase::Ready, 300).await;
+        fleet.pass(30).await;
+        fleet.annotate_lease("schedpatch.io/uninstall", "now");
+        while fleet.nodes.iter().all(|node| node.revision().is_some()) {
+            fleet.pass(1).await;
+        }
+        let first = fleet.nodes.iter().position(|node| node.revision().is_none()).expect("one was restored");
+        // its scheduler takes so long that the turn must be renewed
+        fleet.nodes[first].kubelet.borrow_mut().is_running = false;
+        fleet.nodes[first].kill().await;
+        fleet.nodes[first].start();
+        fleet.pass(60).await;
+        assert_eq!(fleet.record().entry.expect("it has the turn").node, fleet.nodes[first].name, "{}", fleet.story());
+        fleet.nodes[first].kubelet.borrow_mut().is_running = true;
+        fleet.until_all(Phase::Restored, 300).await;
+        fleet.pass(30).await;
+        for node in &fleet.nodes {
+            let left = std::fs::read_dir(node.on_host("/var/lib/schedpatch")).map(Iterator::count).unwrap_or_default();
+            assert_eq!(left, 0, "{}: {}", node.name, fleet.story());
+        }
+    });
+}
+
+#[test]
+fn an_uninstall_goes_on_without_a_node_that_is_down_and_that_node_follows() {
+    fleet(|mut fleet| async move {
+        fleet.want("one");
+        fleet.start().await;
+        fleet.until_all(Phase::Ready, 300).await;
+        fleet.pass(30).await;
+        // the API does not know yet that the node is gone
+        fleet.nodes[2].kill().await;
+        fleet.nodes[2].show_agent(&json!({ "running": {} }));
+        fleet.nodes[2].kubelet.borrow_mut().is_running = false;
+        fleet.annotate_lease("schedpatch.io/uninstall", "now");
+        fleet.pass(60).await;
+        assert!(fleet.nodes[0].revision().is_some(), "the leader yields to whoever may still go: {}", fleet.story());
+        fleet.api.set_node_ready("cp3", false);
+        fleet.pass(90).await;
+        for node in [0, 1] {
+            assert_eq!(fleet.nodes[node].manifest(), MANIFEST, "{}", fleet.story());
+        }
+        fleet.api.set_node_ready("cp3", true);
+        fleet.nodes[2].kubelet.borrow_mut().is_running = true;
+        fleet.nodes[2].start();
+        fleet.until_all(Phase::Restored, 300).await;
+        assert_eq!(fleet.record().restored.len(), 3, "{}", fleet.story());
     });
 }

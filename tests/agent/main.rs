@@ -15,6 +15,7 @@ mod fleet;
 mod fleet_api;
 mod fleet_lost;
 mod fleet_rollout;
+mod fleet_rules;
 mod fleet_uninstall;
 mod kubelet;
 mod life;

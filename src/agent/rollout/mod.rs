@@ -35,6 +35,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const LOOK_SELDOM: Duration = Duration::from_secs(30);
 /// So often it looks again soon.
 const SOON: u32 = 24;
+/// What another node has proven it says a moment after it gave the turn back: so soon, and so often, whoever yields to it looks again.
+const LOOK_AT_ONCE: Duration = Duration::from_millis(300);
+const AT_ONCE: u32 = 8;
 /// Writes of the record in one turn of the loop.
 const MAX_WRITES: usize = 8;
 
@@ -81,7 +84,8 @@ impl Agent {
             let node_state = NodeState::new(Phase::Waiting, "NotNow", "the rollout asks for nothing on this node now");
             return Part::Done(Permission::Denied(Rest { node_state, after: LOOK_AGAIN }), None);
         }
-        if seen.plan.commit().is_some() && self.reporting.report.borrow().node_state.is_ready() {
+        let is_held = seen.journal.hold.is_some();
+        if seen.plan.commit().is_some() && !is_held && self.reporting.report.borrow().node_state.is_ready() {
             // the API may take its time to answer, and what runs is not what is wanted any more
             let message = "the other nodes are asked whether this one may change now";
             self.say(Some(seen), NodeState::new(Phase::Waiting, "AsksForItsTurn", message));
@@ -146,7 +150,12 @@ impl Agent {
             NextStep::Go(needed) => Some(self.commit_in_turn(seen, needed, session.as_ref()).await),
             NextStep::Wait(waiting) => {
                 let brake = self.brake_of(seen).filter(|_| waiting == rollout::Waiting::BackOff);
+                let is_first = self.member.as_ref().is_some_and(|member| member.waits < AT_ONCE);
                 let after = self.wait_longer();
+                let after = match waiting {
+                    rollout::Waiting::Yields { .. } if is_first => LOOK_AT_ONCE,
+                    _ => after,
+                };
                 let stopped = self.member.as_ref().and_then(|member| member.stopped.as_ref());
                 let stopped = stopped.filter(|(digest, _)| me.wanted == Some(*digest));
                 let stopped = stopped.filter(|_| waiting == rollout::Waiting::BackOff);
@@ -231,7 +240,8 @@ impl Agent {
         self.report_uninstalled(is_uninstalled);
         // the last node's annotations may come after its turn was over
         let awaits_seal = view.me.wanted.is_some() && record.sealed != view.me.wanted && !is_uninstalled;
-        let after = awaits_seal.then_some(LOOK_AGAIN * 2);
+        let is_first = self.member.as_ref().is_some_and(|member| member.waits < SOON);
+        let after = awaits_seal.then(|| if is_first { self.wait_longer() } else { self.options.resync });
         let rest = Rest { node_state, after: after.unwrap_or(self.options.resync) };
         Part::Done(Permission::Denied(rest), after)
     }
@@ -240,7 +250,20 @@ impl Agent {
     async fn read_rollout(&mut self, client: &Client) -> Result<(LeaseNow, Record, Peers), Box<Part>> {
         let away = |why: String| Box::new(Part::Done(Permission::Away(why), Some(LOOK_AGAIN)));
         let Some(member) = &mut self.member else { return Err(away("there is no API".to_owned())) };
-        let lease = match member.lease.read().await {
+        let (node, release) = (&self.options.node, &self.options.release);
+        // where the Lease is known, both are read at once: a change waits for this
+        let known = member.known_record();
+        let expected = known.as_ref().map(|record| holder(record, node));
+        let read_peers = async |holder: Option<String>| {
+            Box::pin(peers::read(client, node, release, holder.as_deref())).await.map_err(away)
+        };
+        let (lease, peers) = tokio::join!(member.lease.read(), async {
+            match &expected {
+                Some(holder) => Some(read_peers(holder.clone()).await),
+                None => None,
+            }
+        });
+        let lease = match lease {
             Ok(Some(lease)) => lease,
             Ok(None) => return Err(Box::new(Part::denied(words::lease_missing(), LOOK_AGAIN * 2))),
             Err(LeaseError::Forbidden(why)) => {
@@ -253,9 +276,11 @@ impl Agent {
             Ok(record) => record,
             Err(error) => return Err(Box::new(Part::denied(words::unreadable(&error), LOOK_AGAIN * 6))),
         };
-        let holder = record.as_ref().and_then(|record| record.entry.as_ref()).map(|entry| entry.node.clone());
-        let (node, release) = (&self.options.node, &self.options.release);
-        let peers = Box::pin(peers::read(client, node, release, holder.as_deref())).await.map_err(away)?;
+        let holder = record.as_ref().and_then(|record| holder(record, node));
+        let peers = match peers {
+            Some(peers) if expected == Some(holder.clone()) => peers?,
+            _ => read_peers(holder).await?,
+        };
         // a record that is gone while nodes carry something of ours was lost; alone there is nobody who could know more
         let is_rebuilt = peers.has_traces && !peers.others.is_empty();
         let record = record.unwrap_or_else(|| Record { is_rebuilt, ..Record::default() });
@@ -336,4 +361,9 @@ impl Agent {
             Err(finding) => Part::Done(Permission::Denied(Rest::blocked(&finding, super::RETRY)), Some(super::RETRY)),
         }
     }
+}
+
+/// Another node whose turn it is: of its kubelet the last report matters.
+fn holder(record: &Record, node: &str) -> Option<String> {
+    record.entry.as_ref().map(|entry| entry.node.clone()).filter(|holder| holder != node)
 }
