@@ -64,7 +64,7 @@ class Copy:
 
 
 def environment(**variables):
-    return {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target"), "RUST_BACKTRACE": "0", **variables}
+    return {**os.environ, "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR") or str(ROOT / "target"), "RUST_BACKTRACE": "0", **variables}
 
 
 def report(name, found):

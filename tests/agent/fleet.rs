@@ -102,6 +102,14 @@ impl Fleet {
         *self.most_down.borrow_mut() = 0;
     }
 
+    /// The same, and all have proven one configuration.
+    pub async fn bring_up(&mut self) {
+        self.want("one");
+        self.start().await;
+        self.until_all(Phase::Ready, 300).await;
+        self.pass(30).await;
+    }
+
     pub async fn pass(&self, seconds: u64) {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
@@ -123,6 +131,13 @@ impl Fleet {
         let mut record = self.record();
         change(&mut record);
         self.annotate_lease("schedpatch.io/rollout", &record.write().expect("JSON"));
+    }
+
+    /// The node whose scheduler leads.
+    pub fn leader(&self) -> usize {
+        let lease = self.api.object(LEASES, "kube-scheduler").expect("it is there");
+        let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned();
+        self.nodes.iter().position(|node| holder == format!("{}_x", node.name)).expect("one leads")
     }
 
     /// Somebody removes the record.

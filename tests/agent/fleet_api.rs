@@ -9,9 +9,7 @@ use crate::node::{MANIFEST, config};
 #[test]
 fn a_deleted_config_map_keeps_what_is_in_place() {
     fleet(|mut fleet| async move {
-        fleet.want("one");
-        fleet.start().await;
-        fleet.until_all(Phase::Ready, 300).await;
+        fleet.bring_up().await;
         let before = fleet.revisions();
         fleet.api.remove(CONFIG_MAPS, "schedpatch");
         fleet.pass(30).await;
@@ -29,9 +27,7 @@ fn a_deleted_config_map_keeps_what_is_in_place() {
 #[test]
 fn without_the_api_drift_is_repaired_and_nothing_new_is_begun() {
     fleet(|mut fleet| async move {
-        fleet.want("one");
-        fleet.start().await;
-        fleet.until_all(Phase::Ready, 300).await;
+        fleet.bring_up().await;
         let good = fleet.nodes[2].revision();
         fleet.api.cut_off("cp3", true);
         fleet.pass(30).await;
@@ -62,9 +58,7 @@ fn without_the_lease_nothing_is_begun_and_the_node_says_so() {
 #[test]
 fn an_api_that_refuses_everything_counts_as_away_and_drift_is_repaired() {
     fleet(|mut fleet| async move {
-        fleet.want("one");
-        fleet.start().await;
-        fleet.until_all(Phase::Ready, 300).await;
+        fleet.bring_up().await;
         let good = fleet.nodes[2].revision();
         // a server without a quorum of etcd that was started anew
         fleet.api.set_fault(Fault::Code(403));
@@ -85,9 +79,7 @@ fn an_api_that_refuses_everything_counts_as_away_and_drift_is_repaired() {
 #[test]
 fn an_agent_that_may_not_use_the_lease_changes_nothing_and_says_which_right_it_lacks() {
     fleet(|mut fleet| async move {
-        fleet.want("one");
-        fleet.start().await;
-        fleet.until_all(Phase::Ready, 300).await;
+        fleet.bring_up().await;
         fleet.api.set_fault(Fault::Forbid("/leases"));
         fleet.api.reset_watches();
         fleet.pass(30).await;
@@ -105,9 +97,7 @@ fn an_agent_that_may_not_use_the_lease_changes_nothing_and_says_which_right_it_l
 #[test]
 fn what_a_mount_shows_does_not_begin_while_the_api_refuses_everything() {
     fleet(|mut fleet| async move {
-        fleet.want("one");
-        fleet.start().await;
-        fleet.until_all(Phase::Ready, 300).await;
+        fleet.bring_up().await;
         let good = fleet.revisions();
         fleet.api.set_fault(Fault::Code(403));
         fleet.api.reset_watches();
@@ -123,9 +113,7 @@ fn what_a_mount_shows_does_not_begin_while_the_api_refuses_everything() {
 #[test]
 fn an_agent_that_may_not_read_its_config_map_goes_by_the_mount() {
     fleet(|mut fleet| async move {
-        fleet.want("one");
-        fleet.start().await;
-        fleet.until_all(Phase::Ready, 300).await;
+        fleet.bring_up().await;
         let good = fleet.nodes[1].revision();
         fleet.api.set_fault(Fault::Forbid("/configmaps"));
         fleet.api.reset_watches();

@@ -44,10 +44,7 @@ fn three_nodes_change_one_by_one_the_leader_last_and_seal_what_they_proved() {
 #[test]
 fn what_fails_on_the_first_node_reaches_no_other() {
     fleet(|mut fleet| async move {
-        fleet.want("one");
-        fleet.start().await;
-        fleet.until_all(Phase::Ready, 300).await;
-        fleet.pass(30).await;
+        fleet.bring_up().await;
         let (good, starts) = (fleet.revisions(), fleet.starts());
         fleet.want("crash.");
         fleet.pass(5).await;
@@ -98,9 +95,7 @@ fn what_fails_on_a_later_node_is_turned_back_on_those_before() {
 #[test]
 fn a_pause_stops_beginnings_and_a_resume_lets_them_go_on() {
     fleet(|mut fleet| async move {
-        fleet.want("one");
-        fleet.start().await;
-        fleet.until_all(Phase::Ready, 300).await;
+        fleet.bring_up().await;
         fleet.annotate_lease("schedpatch.io/pause", "true");
         fleet.pass(10).await;
         let before = fleet.revisions();
@@ -137,10 +132,7 @@ fn an_agent_of_an_older_template_begins_nothing() {
 #[test]
 fn a_change_of_three_nodes_takes_no_longer_than_three_restarts() {
     fleet(|mut fleet| async move {
-        fleet.want("one");
-        fleet.start().await;
-        fleet.until_all(Phase::Ready, 300).await;
-        fleet.pass(30).await;
+        fleet.bring_up().await;
         fleet.want("two");
         fleet.pass(2).await;
         let began = tokio::time::Instant::now();

@@ -49,9 +49,7 @@ fn a_commit_that_comes_too_late_is_not_made_and_is_tried_again_later() {
 #[test]
 fn while_answers_take_longer_than_a_turn_may_be_old_nothing_is_committed() {
     fleet(|mut fleet| async move {
-        fleet.want("one");
-        fleet.start().await;
-        fleet.until_all(Phase::Ready, 300).await;
+        fleet.bring_up().await;
         let before = fleet.revisions();
         fleet.api.set_fault(Fault::Slow(1_200));
         fleet.want("two");
@@ -109,9 +107,7 @@ fn a_configuration_whose_standbys_are_never_ready_is_refused() {
 #[test]
 fn with_a_record_of_a_newer_version_nothing_begins() {
     fleet(|mut fleet| async move {
-        fleet.want("one");
-        fleet.start().await;
-        fleet.until_all(Phase::Ready, 300).await;
+        fleet.bring_up().await;
         let before = fleet.revisions();
         let text = r#"{"version": 2, "whatever": true}"#;
         fleet.annotate_lease("schedpatch.io/rollout", text);
@@ -127,10 +123,7 @@ fn with_a_record_of_a_newer_version_nothing_begins() {
 #[test]
 fn after_the_record_is_lost_nobody_begins_for_the_time_of_a_takeover() {
     fleet(|mut fleet| async move {
-        fleet.want("one");
-        fleet.start().await;
-        fleet.until_all(Phase::Ready, 300).await;
-        fleet.pass(30).await;
+        fleet.bring_up().await;
         let (before, sealed) = (fleet.revisions(), fleet.record().sealed);
         fleet.lose_record();
         fleet.want("two");
@@ -147,9 +140,7 @@ fn after_the_record_is_lost_nobody_begins_for_the_time_of_a_takeover() {
 #[test]
 fn a_node_that_a_person_holds_is_left_alone_and_an_uninstall_ends_the_hold() {
     fleet(|mut fleet| async move {
-        fleet.want("one");
-        fleet.start().await;
-        fleet.until_all(Phase::Ready, 300).await;
+        fleet.bring_up().await;
         fleet.nodes[2].as_person(Direction::Restore, false).expect("restored");
         fleet.pass(30).await;
         fleet.want("two");

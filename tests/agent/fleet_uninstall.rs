@@ -10,10 +10,7 @@ use crate::node::MANIFEST;
 #[test]
 fn an_uninstall_leaves_every_manifest_as_it_was_and_no_trace() {
     fleet(|mut fleet| async move {
-        fleet.want("one");
-        fleet.start().await;
-        fleet.until_all(Phase::Ready, 300).await;
-        fleet.pass(30).await;
+        fleet.bring_up().await;
         *fleet.most_down.borrow_mut() = 0;
         fleet.annotate_lease("schedpatch.io/uninstall", "now");
         fleet.pass(5).await;
@@ -32,9 +29,7 @@ fn an_uninstall_leaves_every_manifest_as_it_was_and_no_trace() {
 #[test]
 fn the_state_directory_of_another_release_is_refused() {
     fleet(|mut fleet| async move {
-        fleet.want("one");
-        fleet.start().await;
-        fleet.until_all(Phase::Ready, 300).await;
+        fleet.bring_up().await;
         fleet.nodes[1].stop().await.expect("it stops");
         fleet.nodes[1].options.release.namespace = "elsewhere".to_owned();
         fleet.nodes[1].start();
@@ -47,10 +42,7 @@ fn the_state_directory_of_another_release_is_refused() {
 #[test]
 fn one_node_is_uninstalled_the_others_go_on_and_it_comes_back_when_that_is_cancelled() {
     fleet(|mut fleet| async move {
-        fleet.want("one");
-        fleet.start().await;
-        fleet.until_all(Phase::Ready, 300).await;
-        fleet.pass(30).await;
+        fleet.bring_up().await;
         let (before, starts) = (fleet.revisions(), fleet.starts());
         fleet.annotate_lease("schedpatch.io/uninstall-node", "cp3");
         fleet.until(2, Phase::Restored, 120).await;
@@ -84,10 +76,7 @@ fn one_node_is_uninstalled_the_others_go_on_and_it_comes_back_when_that_is_cance
 #[test]
 fn an_agent_that_is_killed_after_it_removed_everything_leaves_nothing_behind() {
     fleet(|mut fleet| async move {
-        fleet.want("one");
-        fleet.start().await;
-        fleet.until_all(Phase::Ready, 300).await;
-        fleet.pass(30).await;
+        fleet.bring_up().await;
         fleet.annotate_lease("schedpatch.io/uninstall", "now");
         while fleet.nodes.iter().all(|node| node.revision().is_some()) {
             fleet.pass(1).await;
@@ -112,25 +101,25 @@ fn an_agent_that_is_killed_after_it_removed_everything_leaves_nothing_behind() {
 #[test]
 fn an_uninstall_goes_on_without_a_node_that_is_down_and_that_node_follows() {
     fleet(|mut fleet| async move {
-        fleet.want("one");
-        fleet.start().await;
-        fleet.until_all(Phase::Ready, 300).await;
-        fleet.pass(30).await;
+        fleet.bring_up().await;
+        let leader = fleet.leader();
+        let lost = (0..3).rfind(|node| *node != leader).expect("there are three");
+        let name = fleet.nodes[lost].name.clone();
         // the API does not know yet that the node is gone
-        fleet.nodes[2].kill().await;
-        fleet.nodes[2].show_agent(&json!({ "running": {} }));
-        fleet.nodes[2].kubelet.borrow_mut().is_running = false;
+        fleet.nodes[lost].kill().await;
+        fleet.nodes[lost].show_agent(&json!({ "running": {} }));
+        fleet.nodes[lost].kubelet.borrow_mut().is_running = false;
         fleet.annotate_lease("schedpatch.io/uninstall", "now");
         fleet.pass(60).await;
-        assert!(fleet.nodes[0].revision().is_some(), "the leader yields to whoever may still go: {}", fleet.story());
-        fleet.api.set_node_ready("cp3", false);
+        assert!(fleet.nodes[leader].revision().is_some(), "it yields to whoever may still go: {}", fleet.story());
+        fleet.api.set_node_ready(&name, false);
         fleet.pass(90).await;
-        for node in [0, 1] {
-            assert_eq!(fleet.nodes[node].manifest(), MANIFEST, "{}", fleet.story());
+        for node in fleet.nodes.iter().filter(|node| node.name != name) {
+            assert_eq!(node.manifest(), MANIFEST, "{}", fleet.story());
         }
-        fleet.api.set_node_ready("cp3", true);
-        fleet.nodes[2].kubelet.borrow_mut().is_running = true;
-        fleet.nodes[2].start();
+        fleet.api.set_node_ready(&name, true);
+        fleet.nodes[lost].kubelet.borrow_mut().is_running = true;
+        fleet.nodes[lost].start();
         fleet.until_all(Phase::Restored, 300).await;
         assert_eq!(fleet.record().restored.len(), 3, "{}", fleet.story());
     });
