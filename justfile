@@ -61,7 +61,7 @@ e2e-matrix *args: (e2e-judge "v1.36.4 v1.30.4")
 e2e-agent *args:
     hack/e2e --suite agent {{ args }}
 
-# the agents from their chart and image on three control planes: one after the other (8 minutes, needs root)
+# the agents from their chart and image on three control planes: one after the other (10 minutes, with --all another 25, needs root)
 e2e-fleet *args:
     hack/e2e --suite fleet {{ args }}
 
@@ -80,6 +80,14 @@ pin-soak *args:
 # faults planted in schedpatch-pin, one at a time: a test must find each (15 minutes)
 pin-faults *words:
     hack/pin-faults {{ words }}
+
+# faults planted in the agent's part of the rollout: a test must find each
+rollout-faults *words:
+    hack/rollout-faults {{ words }}
+
+# the rollout against its goals, on a three-node bed whose agents the chart installed (needs root)
+rollout-bench *args:
+    hack/rollout-bench {{ args }}
 
 # schedpatch-pin against its goals on a real control plane (needs root)
 pin-bench *args:

@@ -23,6 +23,29 @@ impl Timestamp {
     }
 }
 
+impl Timestamp {
+    /// How long ago this was, as kubectl shows ages: `42s`, `5m10s`, `3d`.
+    pub fn age(self, now: Self) -> String {
+        let seconds = now.0.saturating_sub(self.0);
+        let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+        let two = |whole: u64, unit: char, rest: u64, small: char| match rest {
+            0 => format!("{whole}{unit}"),
+            rest => format!("{whole}{unit}{rest}{small}"),
+        };
+        match (seconds, minutes, hours, days) {
+            (..120, ..) => format!("{seconds}s"),
+            (_, ..10, ..) => two(minutes, 'm', seconds % 60, 's'),
+            (_, ..180, ..) => format!("{minutes}m"),
+            (_, _, ..8, _) => two(hours, 'h', minutes % 60, 'm'),
+            (_, _, ..48, _) => format!("{hours}h"),
+            (.., ..8) => two(days, 'd', hours % 24, 'h'),
+            (.., ..730) => format!("{days}d"),
+            (.., ..2920) => two(days / 365, 'y', days % 365, 'd'),
+            _ => format!("{}y", days / 365),
+        }
+    }
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = i64::try_from(self.0).unwrap_or(i64::MAX).min(jiff::Timestamp::MAX.as_second());
@@ -58,6 +81,35 @@ mod tests {
             let stamp = Timestamp::from_unix(seconds);
             assert_eq!(Timestamp::try_from(stamp.to_string()), Ok(stamp), "{stamp}");
         }
+    }
+
+    #[test]
+    fn ages_are_those_of_kubectl() {
+        let ages = [
+            (0, "0s"),
+            (42, "42s"),
+            (119, "119s"),
+            (120, "2m"),
+            (130, "2m10s"),
+            (599, "9m59s"),
+            (600, "10m"),
+            (10_799, "179m"),
+            (10_800, "3h"),
+            (11_700, "3h15m"),
+            (28_800, "8h"),
+            (172_799, "47h"),
+            (172_800, "2d"),
+            (180_000, "2d2h"),
+            (691_200, "8d"),
+            (63_071_999, "729d"),
+            (63_072_000, "2y"),
+            (64_072_000, "2y11d"),
+            (252_288_000, "8y"),
+        ];
+        for (seconds, age) in ages {
+            assert_eq!(Timestamp::from_unix(1000).age(Timestamp::from_unix(1000 + seconds)), age, "{seconds}");
+        }
+        assert_eq!(Timestamp::from_unix(1000).age(Timestamp::from_unix(1)), "0s", "clocks differ");
     }
 
     #[test]

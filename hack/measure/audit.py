@@ -9,23 +9,23 @@ from .bed import Problem, say
 from .rights import USER
 
 DIRECTORY = "/var/log/kubernetes-audit"
-POLICY = f"""\
+POLICY = """\
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [ResponseStarted]
 rules:
 - level: Metadata
-  users: ["{USER}"]
+  users: ["USER"]
 - level: None
 """
 SERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 
 
-def begin(node):
+def begin(node, user=USER):
     """Has the API server write down what the agent asks; it restarts for that."""
     directory, manifest = node.path(DIRECTORY), node.path(SERVER)
     directory.mkdir(exist_ok=True)
-    (directory / "policy.yaml").write_text(POLICY)
+    (directory / "policy.yaml").write_text(POLICY.replace("USER", user))
     text = manifest.read_text()
     if DIRECTORY in text:
         return

@@ -74,6 +74,8 @@ pub struct Agent {
     /// Its part in the rollout over all nodes, once there is an API to agree through
     member: Option<Member>,
     preflights: Preflights,
+    /// Whether the rollout asked for another look, whatever else there is to do
+    is_awaited: bool,
 }
 
 /// The commit on trial, and what became of the ones before it.
@@ -127,6 +129,7 @@ impl Agent {
             reporting: Reporting::new(report, turned),
             member: None,
             preflights: Preflights::default(),
+            is_awaited: false,
         }
     }
 
@@ -158,7 +161,8 @@ impl Agent {
                     () = news_of_rollout(&mut self.member) => break,
                     () = self.preflights.changed() => break,
                     () = tokio::time::sleep_until(deadline) => {
-                        if self.reporting.report.borrow().node_state.phase != Phase::Ready || self.has_changed() {
+                        let is_ready = self.reporting.report.borrow().node_state.phase == Phase::Ready;
+                        if !is_ready || self.is_awaited || self.has_changed() {
                             break;
                         }
                         self.reporting.turned.send_replace(Instant::now());
@@ -212,6 +216,7 @@ impl Agent {
                 }
                 Part::Done(permission, after) => (permission, after),
             };
+            self.is_awaited = take_part_again.is_some();
             if let Turn::Sleep(rest) = self.step(&seen, permission).await {
                 self.say(Some(&seen), rest.node_state);
                 self.take_fingerprint(&seen);

@@ -143,7 +143,8 @@ fn other(
         is_ready: conditions.into_iter().any(|condition| condition.kind == "Ready" && condition.status == "True"),
         heartbeat,
         agent,
-        is_blocked: phase == "Blocked",
+        // a node that a person holds gets nothing either
+        is_blocked: matches!(phase.as_str(), "Blocked" | "Restored"),
         is_changing: matches!(phase.as_str(), "Applying" | "Verifying" | "Restoring"),
         wanted: digest("digest"),
         proven: digest("verified-digest"),

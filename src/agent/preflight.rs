@@ -94,7 +94,7 @@ impl Agent {
     pub(super) async fn gate(&mut self, seen: &Seen, record: &Record) -> Gate {
         match self.judge_release(seen).await {
             Gate::Open => self.preflight(seen, record).await,
-            closed if record.uninstall.is_none() => closed,
+            closed if !record.must_restore(&self.options.node) => closed,
             _ => self.preflight(seen, record).await,
         }
     }
@@ -131,7 +131,7 @@ impl Agent {
         if !self.asks() || self.settings.preflight == Preflight::None {
             return None;
         }
-        if record.uninstall.is_some() {
+        if record.must_restore(&self.options.node) {
             let back = self.look_towards(Direction::Restore).ok()?.plan;
             return back.preflight.is_some().then_some((back, Direction::Restore));
         }

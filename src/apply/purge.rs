@@ -71,8 +71,12 @@ fn remove_file(fs: &dyn HostFs, dir: &Dir, name: &str) -> Result<(), ApplyError>
 }
 
 /// It holds what is not ours, or is a link, or a mount as in a pod.
-const STAYS: [io::ErrorKind; 3] =
-    [io::ErrorKind::DirectoryNotEmpty, io::ErrorKind::NotADirectory, io::ErrorKind::ResourceBusy];
+const STAYS: [io::ErrorKind; 4] = [
+    io::ErrorKind::DirectoryNotEmpty,
+    io::ErrorKind::NotADirectory,
+    io::ErrorKind::ResourceBusy,
+    io::ErrorKind::ReadOnlyFilesystem,
+];
 
 fn remove_dir(fs: &dyn HostFs, above: &Dir, name: &str) -> Result<bool, ApplyError> {
     match fs.remove_dir(above, name) {

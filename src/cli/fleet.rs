@@ -6,9 +6,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::args::duration;
-use super::output::{Output, fail, print};
+use super::output::{block_on, fail, print};
+use super::status::StatusOutput;
+use super::write::now;
 use crate::finding::Finding;
-use crate::fleet::{self, Fleet, Unanswered};
+use crate::fleet::{self, Columns, Fleet, Unanswered};
 use crate::plan::{self, Colour};
 
 /// Exit code when not all schedulers are proven.
@@ -51,18 +53,15 @@ impl ClusterArgs {
         self.cluster = true;
     }
 
-    pub fn run(self, output: Output, colour: Colour) -> ExitCode {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let fleet = match runtime {
-            Ok(runtime) => runtime.block_on(self.ask()),
-            Err(error) => Err(Finding::error("runtime", error.to_string(), "see ulimit -n")),
-        };
-        match (fleet, output) {
-            (Err(finding), Output::Text) => fail(&[finding], colour),
-            (Err(finding), Output::Json) => json(&Fleet::unknown(finding), colour),
-            (Ok(fleet), Output::Json) => json(&fleet, colour),
-            (Ok(fleet), Output::Text) => {
-                print(&(fleet::show(&fleet) + &plan::show_findings(&fleet.findings, colour)), code(&fleet))
+    pub fn run(self, output: StatusOutput, colour: Colour) -> ExitCode {
+        match (block_on(self.ask()), output) {
+            (Err(finding), StatusOutput::Json) => json(&Fleet::unknown(finding), colour),
+            (Err(finding), _) => fail(&[finding], colour),
+            (Ok(fleet), StatusOutput::Json) => json(&fleet, colour),
+            (Ok(fleet), _) => {
+                let columns = if output == StatusOutput::Wide { Columns::All } else { Columns::Few };
+                let shown = fleet::show(&fleet, columns, now()) + &plan::show_findings(&fleet.findings, colour);
+                print(&shown, code(&fleet))
             }
         }
     }

@@ -44,6 +44,20 @@ impl ColorArgs {
     }
 }
 
+/// Runs a command that asks the API, to its end.
+pub(super) fn block_on<T>(asked: impl Future<Output = Result<T, Finding>>) -> Result<T, Finding> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Finding::error("runtime", error.to_string(), "see ulimit -n"))?.block_on(asked)
+}
+
+/// Prints the answer of a command, or to standard error why there is none.
+pub(super) fn print_answer(answer: Result<String, Finding>) -> ExitCode {
+    match answer {
+        Ok(text) => print(&text, ExitCode::SUCCESS),
+        Err(finding) => fail(&[finding], Colour::Off),
+    }
+}
+
 /// Prints to standard output and gives the exit code through, unless printing failed.
 pub(super) fn print(text: &str, code: ExitCode) -> ExitCode {
     match io::stdout().write_all(text.as_bytes()) {

@@ -1,16 +1,14 @@
 //! `schedpatch rollout`: the rollout over all control-plane nodes, as the Lease has it.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::output::{fail, print};
+use super::output::{block_on, print, print_answer};
+use super::write::now;
 use crate::cluster::{LEASE_NAME, LEASE_NAMESPACE, LeaseError, LeaseNow, RolloutLease};
 use crate::finding::Finding;
-use crate::fleet::{self, NodeSummary};
-use crate::plan::{Colour, visible};
-use crate::report::short;
+use crate::fleet::{self, Columns};
 use crate::rollout::Record;
 
 const EXAMPLES: &str = "\
@@ -71,11 +69,7 @@ impl ApiArgs {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     /// Say whose turn it is, what every node runs, and what failed
-    Status {
-        /// Go on, and show every change
-        #[arg(short, long)]
-        watch: bool,
-    },
+    Status(StatusArgs),
     /// Begin nothing new
     Pause,
     /// Begin again
@@ -93,15 +87,7 @@ enum Action {
 
 impl Args {
     pub(super) fn run(self) -> ExitCode {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let done = match runtime {
-            Ok(runtime) => runtime.block_on(self.act()),
-            Err(error) => Err(Finding::error("runtime", error.to_string(), "see ulimit -n")),
-        };
-        match done {
-            Ok(text) => print(&text, ExitCode::SUCCESS),
-            Err(finding) => fail(&[finding], Colour::Off),
-        }
+        print_answer(block_on(self.act()))
     }
 
     async fn act(self) -> Result<String, Finding> {
@@ -109,7 +95,7 @@ impl Args {
         let lease = RolloutLease::new(client.clone());
         let said = |text: &str| Ok(format!("{text}\n"));
         match self.action {
-            Action::Status { watch } => status(&client, &lease, watch).await,
+            Action::Status(args) => args.run(&client, &lease).await,
             Action::Pause => {
                 change(&lease, |record| record.paused = true).await?;
                 said("The rollout is paused: no node begins anything new.")
@@ -181,67 +167,47 @@ pub(super) fn of_error(error: &LeaseError) -> Finding {
     }
 }
 
-async fn status(client: &kube::Client, lease: &RolloutLease, watch: bool) -> Result<String, Finding> {
-    let mut last = String::new();
-    loop {
-        let (_, record) = read(lease).await?;
-        let nodes = fleet::nodes_now(client).await.map_err(fleet::Unanswered::finding)?;
-        let text = show(&record, &nodes);
-        if !watch {
-            return Ok(text);
-        }
-        if text != last {
-            let _ = print(&format!("{text}\n"), ExitCode::SUCCESS);
-            last = text;
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
+/// What `rollout status` shows, and how.
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct StatusArgs {
+    /// Go on, and show every change
+    #[arg(short, long)]
+    watch: bool,
+
+    /// Form of the answer
+    #[arg(short, long, value_name = "FORM", default_value = "text", value_enum)]
+    output: RolloutOutput,
 }
 
-/// The rollout for people.
-fn show(record: &Record, nodes: &[NodeSummary]) -> String {
-    let mut out = String::new();
-    let digest = |digest: Option<crate::revision::Digest>| digest.as_ref().map_or_else(|| "-".to_owned(), short);
-    let _ = writeln!(out, "{:<24}  {:<11}  {:<12}  {:<12}  {:<20}", "NODE", "PHASE", "WANTED", "PROVEN", "SINCE");
-    for node in nodes {
-        let NodeSummary { name, phase, wanted, proven, since, .. } = node;
-        let short = |text: &str| text.chars().take(12).collect::<String>();
-        let line = format!("{name:<24}  {phase:<11}  {:<12}  {:<12}  {since:<20}", short(wanted), short(proven));
-        let _ = writeln!(out, "{}", visible(line.trim_end()));
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum RolloutOutput {
+    /// In at most 120 columns
+    Text,
+    /// With every column of the table
+    Wide,
+}
+
+impl StatusArgs {
+    async fn run(self, client: &kube::Client, lease: &RolloutLease) -> Result<String, Finding> {
+        let columns = match self.output {
+            RolloutOutput::Text => Columns::Few,
+            RolloutOutput::Wide => Columns::All,
+        };
+        let mut last = None;
+        loop {
+            let (_, record) = read(lease).await?;
+            let nodes = fleet::nodes_now(client).await.map_err(fleet::Unanswered::finding)?;
+            let text = fleet::show_rollout(&record, &nodes, columns, now());
+            if !self.watch {
+                return Ok(text);
+            }
+            // ages change all the time
+            let seen = Some((record, nodes));
+            if seen != last {
+                let _ = print(&format!("{text}\n"), ExitCode::SUCCESS);
+                last = seen;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
-    let _ = writeln!(out);
-    let _ = writeln!(out, "sealed      {} (the last that every node proved)", digest(record.sealed));
-    let turn = record.entry.as_ref().map_or_else(
-        || "nobody's".to_owned(),
-        |entry| format!("{}: {:?} {}", entry.node, entry.change, digest(entry.digest)),
-    );
-    let _ = writeln!(out, "turn        {turn}");
-    if record.paused {
-        let _ = writeln!(out, "paused      schedpatch rollout resume lets it go on");
-    }
-    if record.uninstall.is_some() {
-        let restored: Vec<&str> = record.restored.keys().map(String::as_str).collect();
-        let _ = writeln!(out, "uninstall   asked for; removed from: {}", restored.join(", "));
-    }
-    for failed in &record.failed {
-        let _ = writeln!(
-            out,
-            "failed      {} on {} at {}: {}",
-            short(&failed.digest),
-            failed.node,
-            failed.since,
-            visible(&failed.words)
-        );
-    }
-    if let Some(stopped) = &record.stopped {
-        let _ =
-            writeln!(out, "stopped     {} on {}: {}", short(&stopped.digest), stopped.node, visible(&stopped.words));
-    }
-    for node in &record.forgotten {
-        let _ = writeln!(out, "forgotten   {node}");
-    }
-    for node in nodes.iter().filter(|node| !node.message.is_empty() && node.phase != "Ready") {
-        let _ = writeln!(out, "{:<11} {}", visible(&node.name), visible(&node.message));
-    }
-    out
 }

@@ -16,7 +16,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::args::{HostArgs, LockArgs, WantedArgs, duration, second_or_more};
 use super::lists::{List, all, lines};
-use super::output::fail;
+use super::output::{block_on, fail};
 use super::preflight_args::{Mode, PreflightArgs};
 use super::write::now;
 use crate::agent::{Agent, Options, Outside, Proof, Release};
@@ -178,12 +178,7 @@ impl Args {
 
     pub(super) fn run(self) -> ExitCode {
         let termination_log = self.termination_log.clone();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let ended = match runtime {
-            Ok(runtime) => runtime.block_on(self.serve()),
-            Err(error) => Err(Finding::error("runtime", error.to_string(), "see ulimit -n")),
-        };
-        match ended {
+        match block_on(self.serve()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(finding) => {
                 leave_word(&termination_log, &finding);
@@ -274,13 +269,9 @@ async fn on_its_own_thread(agent: Agent, shutdown: impl Future<Output = ()>) -> 
     let (stop, stopped) = oneshot::channel::<()>();
     let (end, mut ended) = oneshot::channel();
     let run = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let result = runtime.map_err(|error| wrong(error.to_string())).and_then(|runtime| {
-            runtime.block_on(agent.run(async {
-                let _ = stopped.await;
-            }))
-        });
-        let _ = end.send(result);
+        let _ = end.send(block_on(agent.run(async {
+            let _ = stopped.await;
+        })));
     };
     std::thread::Builder::new().name("agent".to_owned()).spawn(run).map_err(|error| wrong(error.to_string()))?;
     let lost = |_| Err(wrong("the agent's thread ended without a word; this is a defect, please report it".to_owned()));

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::args::HostArgs;
 use super::fleet::ClusterArgs;
-use super::output::{ColorArgs, Output, fail, print};
+use super::output::{ColorArgs, block_on, fail, print};
 use super::target::with_known_target;
 use crate::compose;
 use crate::finding::{Finding, Level};
@@ -58,13 +58,24 @@ pub(super) struct Args {
 
     /// Form of the answer
     #[arg(short, long, value_name = "FORM", default_value = "text", value_enum)]
-    output: Output,
+    output: StatusOutput,
 
     #[command(flatten)]
     color: ColorArgs,
 
     #[command(flatten)]
     cluster: ClusterArgs,
+}
+
+/// How the answer is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum StatusOutput {
+    /// For people, in at most 120 columns
+    Text,
+    /// The same, with every column of the table
+    Wide,
+    /// One document for machines, printed on errors too
+    Json,
 }
 
 impl Args {
@@ -102,8 +113,10 @@ impl Args {
             ExitCode::SUCCESS
         };
         match self.output {
-            Output::Text => print(&(status::show(&status) + &plan::show_findings(&status.findings, colour)), code),
-            Output::Json => match status.to_json() {
+            StatusOutput::Text | StatusOutput::Wide => {
+                print(&(status::show(&status) + &plan::show_findings(&status.findings, colour)), code)
+            }
+            StatusOutput::Json => match status.to_json() {
                 Ok(text) => print(&(text + "\n"), code),
                 Err(error) => fail(&[Finding::error("json", error.to_string(), "use -o text")], colour),
             },
@@ -132,7 +145,5 @@ fn ask_extenders(settings: &Settings, plan: &Plan) -> Result<Vec<(String, bool)>
     let Some(path) = spec.and_then(|spec| spec.host_path(spec.config()?.1)) else { return Ok(Vec::new()) };
     let text = HostRoot::new(&settings.host_root).text(&path).ok_or_else(|| unreadable(&path, "no such text"))?;
     let urls = compose::extenders_of(&text).ok_or_else(|| unreadable(&path, "it is no configuration"))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| unreadable(&path, &error.to_string()))?;
-    Ok(runtime.block_on(async { Reach::default().ask(&urls).await.to_vec() }))
+    block_on(async { Ok(Reach::default().ask(&urls).await.to_vec()) })
 }

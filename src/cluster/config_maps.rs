@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 
-use super::{Followed, Known};
+use super::{Followed, Known, refuses_everything};
 
 /// The content of a source: name and content of every file.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
@@ -25,11 +25,17 @@ pub(crate) enum Sources {
 }
 
 /// ConfigMaps that are followed until this is dropped.
-#[derive(Debug)]
 pub(crate) struct ConfigMaps {
     followed: Vec<(String, Followed<ConfigMap>)>,
     /// What the API said last: it holds while the API is away
     last: Option<Sources>,
+    client: Client,
+}
+
+impl std::fmt::Debug for ConfigMaps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConfigMaps").field("last", &self.last).finish_non_exhaustive()
+    }
 }
 
 impl ConfigMaps {
@@ -37,23 +43,20 @@ impl ConfigMaps {
     pub fn follow(client: &Client, namespace: &str, names: &[String]) -> Self {
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
         let begin = |name: &String| (name.clone(), Followed::begin(api.clone(), name));
-        Self { followed: names.iter().map(begin).collect(), last: None }
+        Self { followed: names.iter().map(begin).collect(), last: None, client: client.clone() }
     }
 
     /// What is known now.
     pub fn latest(&mut self) -> Sources {
         let known = self.followed.iter_mut().map(|(name, map)| (name.clone(), map.latest().0));
-        let known = summary(known.collect());
-        self.keep(known)
-    }
-
-    fn keep(&mut self, known: Sources) -> Sources {
-        // an API server that was cut off from its peers refuses everybody, whatever their rights
-        if matches!(known, Sources::Unknown | Sources::Forbidden(_)) && self.last.is_some() {
-            return self.last.clone().unwrap_or(known);
+        match (summary(known.collect()), &self.last) {
+            // whether a refusal counts is found out by whoever asks
+            (Sources::Unknown | Sources::Forbidden(_), Some(last)) => last.clone(),
+            (known, _) => {
+                self.last = Some(known.clone());
+                known
+            }
         }
-        self.last = Some(known.clone());
-        known
     }
 
     /// What the API says in this moment, or why it does not.
@@ -66,7 +69,13 @@ impl ConfigMaps {
             }
         }
         let known = summary(known);
-        Ok(self.keep(known))
+        if let Sources::Forbidden(why) = &known
+            && refuses_everything(&self.client).await
+        {
+            return Err(why.clone());
+        }
+        self.last = Some(known.clone());
+        Ok(known)
     }
 
     /// Whether the last word about one of them is that the API does not answer.

@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use super::{ANSWER_TIMEOUT, root_cause};
+use super::{ANSWER_TIMEOUT, refuses_everything, root_cause};
 use crate::rollout::{REQUESTS, Record, RecordError};
 
 /// Where it is, for every release: a second one is refused by Helm itself.
@@ -53,7 +53,10 @@ impl LeaseNow {
 
 /// The way to the Lease.
 #[derive(Clone)]
-pub struct RolloutLease(Api<Lease>);
+pub struct RolloutLease {
+    leases: Api<Lease>,
+    client: Client,
+}
 
 impl std::fmt::Debug for RolloutLease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -64,17 +67,17 @@ impl std::fmt::Debug for RolloutLease {
 impl RolloutLease {
     /// Through this client.
     pub fn new(client: Client) -> Self {
-        Self(Api::namespaced(client, NAMESPACE))
+        Self { leases: Api::namespaced(client.clone(), NAMESPACE), client }
     }
 
     /// To follow it.
     pub(crate) fn api(&self) -> Api<Lease> {
-        self.0.clone()
+        self.leases.clone()
     }
 
     /// As it is in this moment; none where there is none.
     pub async fn read(&self) -> Result<Option<LeaseNow>, LeaseError> {
-        Ok(answered(self.0.get_opt(NAME)).await?.map(LeaseNow))
+        Ok(self.answered(self.leases.get_opt(NAME)).await?.map(LeaseNow))
     }
 
     /// Replaces the record, unless somebody else wrote since the Lease was read. Requests of people are taken away: they are in
@@ -87,13 +90,13 @@ impl RolloutLease {
         annotations.retain(|key, _| !REQUESTS.contains(&key.as_str()));
         let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = record.entry.as_ref().map(|entry| entry.node.clone());
-        answered(self.0.replace(NAME, &PostParams::default(), &lease)).await.map(drop)
+        self.answered(self.leases.replace(NAME, &PostParams::default(), &lease)).await.map(drop)
     }
 
     /// Asks for something by an annotation, as a person could with kubectl.
     pub async fn ask(&self, key: &str, value: &str) -> Result<(), LeaseError> {
         let patch = json!({ "metadata": { "annotations": { key: value } } });
-        answered(self.0.patch_metadata(NAME, &PatchParams::default(), &Patch::Merge(&patch))).await.map(drop)
+        self.answered(self.leases.patch_metadata(NAME, &PatchParams::default(), &Patch::Merge(&patch))).await.map(drop)
     }
 
     /// Makes it, where the chart did not.
@@ -104,18 +107,22 @@ impl RolloutLease {
             ..ObjectMeta::default()
         };
         let lease = Lease { metadata, ..Lease::default() };
-        answered(self.0.create(&PostParams::default(), &lease)).await.map(drop)
+        self.answered(self.leases.create(&PostParams::default(), &lease)).await.map(drop)
     }
-}
 
-async fn answered<T>(asked: impl Future<Output = Result<T, kube::Error>>) -> Result<T, LeaseError> {
-    match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(kube::Error::Api(status))) if status.code == 409 => Err(LeaseError::Overtaken),
-        Ok(Err(error)) => Err(match &error {
-            kube::Error::Api(status) if status.code == 403 => LeaseError::Forbidden(root_cause(&error)),
-            _ => LeaseError::Away(root_cause(&error)),
-        }),
-        Err(_) => Err(LeaseError::Away(format!("no answer in {} s", ANSWER_TIMEOUT.as_secs()))),
+    async fn answered<T>(&self, asked: impl Future<Output = Result<T, kube::Error>>) -> Result<T, LeaseError> {
+        let error = match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => error,
+            Err(_) => return Err(LeaseError::Away(format!("no answer in {} s", ANSWER_TIMEOUT.as_secs()))),
+        };
+        let why = root_cause(&error);
+        Err(match error {
+            kube::Error::Api(status) if status.code == 409 => LeaseError::Overtaken,
+            kube::Error::Api(status) if status.code == 403 && !refuses_everything(&self.client).await => {
+                LeaseError::Forbidden(why)
+            }
+            _ => LeaseError::Away(why),
+        })
     }
 }

@@ -20,6 +20,7 @@ pub(crate) use follow::{Followed, Known};
 pub use lease::{LeaseError, LeaseNow, RolloutLease};
 pub(crate) use lease::{NAME as LEASE_NAME, NAMESPACE as LEASE_NAMESPACE};
 pub(crate) use room::free_pods;
+pub(crate) use schedpatch_service::client::root_cause;
 
 /// An API server that does not take a connection in this time counts as away.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -62,18 +63,11 @@ pub(crate) async fn answer<T>(asked: impl Future<Output = Result<T, kube::Error>
     }
 }
 
-/// An error in one line: the API server's own words where there are some, else what went wrong at the bottom.
-pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut deepest = error;
-    loop {
-        if let Some(kube::Error::Api(status)) = deepest.downcast_ref() {
-            return format!("{} (code {})", status.message.replace('\n', " "), status.code);
-        }
-        match deepest.source() {
-            Some(cause) => deepest = cause,
-            None => return deepest.to_string().replace('\n', " "),
-        }
-    }
+/// Whether an API server that refused something refuses everything. One that was started without a quorum of etcd could not read
+/// any role, and answers 403 to everybody: that is no answer. Its version it tells to everybody whose rights it knows.
+pub(crate) async fn refuses_everything(client: &Client) -> bool {
+    let asked = tokio::time::timeout(ANSWER_TIMEOUT, client.apiserver_version()).await;
+    matches!(asked, Ok(Err(kube::Error::Api(status))) if status.code == 403)
 }
 
 /// Of a node only whether its kubelet reports.

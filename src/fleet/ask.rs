@@ -69,12 +69,16 @@ pub async fn ask(client: &Client, namespace: Option<&str>) -> Result<ClusterObje
     let everywhere =
         namespace.map_or_else(|| "all namespaces".to_owned(), |namespace| format!("namespace {namespace}"));
     let of_agents = ListParams::default().labels(AGENT_LABELS);
-    let (nodes, schedulers, sets, lease) = tokio::join!(
+    let rollout = cluster::RolloutLease::new(client.clone());
+    let (nodes, schedulers, sets, lease, rollout) = tokio::join!(
         nodes(client),
         schedulers(client),
         answer(format!("list daemonsets.apps in {everywhere}"), sets.list(&of_agents)),
-        lease(client)
+        lease(client),
+        rollout.read(),
     );
+    // good to know, and nothing depends on it
+    let rollout = rollout.ok().flatten().and_then(|lease| lease.record().ok()?);
     let (nodes, schedulers, sets) = (nodes?, schedulers?, sets?);
     let set = the_one(sets.items).map_err(Unanswered::Refused)?;
     let (mut agents, mut config_maps) = (Vec::new(), BTreeMap::new());
@@ -92,7 +96,7 @@ pub async fn ask(client: &Client, namespace: Option<&str>) -> Result<ClusterObje
             }
         }
     }
-    Ok(ClusterObjects { nodes, set, agents, schedulers, config_maps, lease })
+    Ok(ClusterObjects { nodes, set, agents, schedulers, config_maps, lease, rollout })
 }
 
 /// The control-plane nodes: what we need stands in their metadata.

@@ -57,6 +57,13 @@ pub(super) fn gap(row: &NodeRow, wanted: Option<&str>) -> Option<Missing> {
         })
 }
 
+/// Somebody took this node out.
+pub(super) fn uninstalled() -> Missing {
+    let message = "somebody asked to remove schedpatch from this node; schedpatch uninstall --cancel applies the \
+                   configuration again";
+    Missing { reason: "Uninstalled".to_owned(), message: message.to_owned(), r#final: true }
+}
+
 /// What the running scheduler lacks, whatever its agent says.
 fn running_gap(said: &NodeAnnotations, scheduler: Option<&SchedulerPod>) -> Option<(&'static str, String)> {
     let Some(running) = scheduler else {

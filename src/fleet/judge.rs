@@ -7,9 +7,10 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::gap::gap;
+use super::gap::{self, gap};
 use super::{AgentPod, Counts, FORMAT_VERSION, Fleet, NodeAnnotations, NodeRow, Wanted, wanted};
 use crate::finding::Finding;
+use crate::rollout::Record;
 use crate::target;
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -29,11 +30,13 @@ pub struct ClusterObjects {
     pub config_maps: BTreeMap<String, ConfigMap>,
     /// Who leads, or why that is unknown
     pub lease: Result<Option<Lease>, Finding>,
+    /// What the rollout's Lease says, if we may know
+    pub rollout: Option<Record>,
 }
 
 /// Judges.
 pub fn judge(answers: &ClusterObjects) -> Fleet {
-    let ClusterObjects { nodes, set, agents, schedulers, config_maps, lease } = answers;
+    let ClusterObjects { nodes, set, agents, schedulers, config_maps, lease, rollout } = answers;
     let mut findings = Vec::new();
     let wanted = match set.as_ref().map(|set| what_is_wanted(set, config_maps)) {
         None => {
@@ -75,7 +78,8 @@ pub fn judge(answers: &ClusterObjects) -> Fleet {
     let mut rows: Vec<NodeRow> = rows.into_values().collect();
     for row in &mut rows {
         row.leader = leading.as_ref().map(|leading| leading.as_ref() == Some(&row.name));
-        row.gap = gap(row, wanted.digest.as_deref());
+        let is_out = rollout.as_ref().is_some_and(|record| record.must_restore(&row.name));
+        row.gap = if is_out { Some(gap::uninstalled()) } else { gap(row, wanted.digest.as_deref()) };
         row.proven = row.gap.is_none();
     }
     let count = |is: fn(&NodeRow) -> bool| rows.iter().filter(|row| is(row)).count();

@@ -19,6 +19,8 @@ pub struct NodeSummary {
     pub name: String,
     /// Its phase
     pub phase: String,
+    /// Why, in one word
+    pub reason: String,
     /// Why, in words
     pub message: String,
     /// Since when
@@ -27,6 +29,12 @@ pub struct NodeSummary {
     pub wanted: String,
     /// What it has proven
     pub proven: String,
+    /// The revision in place
+    pub revision: String,
+    /// The number of its commit
+    pub generation: String,
+    /// Version of the scheduler
+    pub scheduler: String,
 }
 
 /// The agents of a cluster.
@@ -48,10 +56,14 @@ pub async fn nodes_now(client: &Client) -> Result<Vec<NodeSummary>, Unanswered> 
         NodeSummary {
             name: text(node.name),
             phase: text(said.phase),
+            reason: text(said.reason),
             message: text(said.message),
             since: text(said.since),
             wanted: text(said.digest),
             proven: text(said.verified_digest),
+            revision: text(said.revision),
+            generation: text(said.generation),
+            scheduler: text(said.scheduler_version),
         }
     });
     Ok(summaries.collect())

@@ -8,8 +8,10 @@ mod extenders;
 mod gap;
 mod judge;
 mod members;
+mod rollout;
 mod show;
 mod step;
+mod table;
 mod wait;
 mod wanted;
 
@@ -21,7 +23,9 @@ pub use extenders::extenders;
 pub(crate) use judge::leading;
 pub use judge::{ClusterObjects, judge};
 pub use members::{Agents, NodeSummary, agents, nodes_now};
-pub use show::show;
+pub use rollout::show_rollout;
+pub use show::{age, show};
+pub use table::{Columns, NOTHING, table};
 pub use wait::wait;
 
 use crate::finding::{Finding, Level};

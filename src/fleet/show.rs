@@ -2,30 +2,49 @@
 
 use std::fmt::{self, Write as _};
 
+use super::table::{Columns, NOTHING, table};
 use super::{Counts, Fleet, NodeRow, Wanted};
 use crate::plan::visible;
+use crate::timestamp::Timestamp;
 
-const TITLES: [&str; 10] =
-    ["NODE", "PLATFORM", "SCHEDULER", "PHASE", "WANTED", "VERIFIED", "RUNNING", "SINCE", "LEADER", "REASON"];
+/// All columns; those that everybody needs come first.
+const ALL: [&str; 13] = [
+    "NODE",
+    "PHASE",
+    "AGE",
+    "VERIFIED",
+    "RUNNING",
+    "READY",
+    "LEADER",
+    "REASON",
+    "WANTED",
+    "GENERATION",
+    "PLATFORM",
+    "SCHEDULER",
+    "SINCE",
+];
+/// So many of them fit a terminal.
+const FEW: usize = 8;
 /// Enough of a digest to tell it from others.
 const SHORT: usize = 12;
-/// What is not known.
-const NOTHING: &str = "-";
 
 /// The table and what is below it; without the findings.
-pub fn show(fleet: &Fleet) -> String {
+pub fn show(fleet: &Fleet, columns: Columns, now: Timestamp) -> String {
     let mut out = String::new();
     // writing to a String cannot fail
-    let _ = write(&mut out, fleet);
+    let _ = write(&mut out, fleet, columns, now);
     out
 }
 
-fn write(out: &mut String, fleet: &Fleet) -> fmt::Result {
+fn write(out: &mut String, fleet: &Fleet, columns: Columns, now: Timestamp) -> fmt::Result {
     let Fleet { proven, wanted, counts, leader, nodes, .. } = fleet;
     if !nodes.is_empty() {
-        let rows: Vec<_> = nodes.iter().map(|node| cells(node, wanted)).collect();
-        table(out, &rows)?;
-        writeln!(out)?;
+        let rows: Vec<_> = nodes.iter().map(|node| cells(node, wanted, now)).collect();
+        let shown = match columns {
+            Columns::All => table(ALL, &rows, columns),
+            Columns::Few => table(first::<FEW, &str>(&ALL), &rows.iter().map(first).collect::<Vec<_>>(), columns),
+        };
+        writeln!(out, "{shown}")?;
     }
     let digest = wanted.digest.as_deref().map_or_else(|| "unknown".to_owned(), short);
     let from = if wanted.config_maps.is_empty() { "no ConfigMap".to_owned() } else { wanted.config_maps.join(", ") };
@@ -51,45 +70,49 @@ fn write(out: &mut String, fleet: &Fleet) -> fmt::Result {
     writeln!(out, "\n{all}")
 }
 
-fn cells(node: &NodeRow, wanted: &Wanted) -> [String; TITLES.len()] {
+/// What is shown of a node, in the order of `ALL`.
+fn cells(node: &NodeRow, wanted: &Wanted, now: Timestamp) -> [String; ALL.len()] {
     let said = &node.said;
     let text = |text: &Option<String>| visible(text.as_deref().unwrap_or(NOTHING));
     let digest = |digest: &Option<String>| digest.as_deref().map_or_else(|| NOTHING.to_owned(), short);
-    let running = node.scheduler.as_ref().map(|running| {
-        let revision = running.revision.as_deref().unwrap_or("unpatched");
-        if running.ready { visible(revision) } else { format!("{} (not ready)", visible(revision)) }
-    });
-    let leader = match node.leader {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => NOTHING,
-    };
+    let scheduler = node.scheduler.as_ref();
+    let running = scheduler.map(|running| running.revision.clone().unwrap_or_else(|| "unpatched".to_owned()));
     let reason = node.gap.as_ref().map(|gap| gap.reason.clone()).or_else(|| said.reason.clone());
     [
         node.name.clone(),
-        text(&said.platform),
-        text(&said.scheduler_version),
         text(&said.phase),
-        digest(&wanted.digest),
+        age(said.since.as_deref(), now),
         digest(&said.verified_digest),
         text(&running),
-        text(&said.since),
-        leader.to_owned(),
+        yes_or_no(scheduler.map(|running| running.ready)),
+        yes_or_no(node.leader),
         text(&reason),
+        digest(&wanted.digest),
+        text(&said.generation),
+        text(&said.platform),
+        text(&said.scheduler_version),
+        text(&said.since),
     ]
 }
 
-fn table(out: &mut String, rows: &[[String; TITLES.len()]]) -> fmt::Result {
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([TITLES[column].len()]).max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..TITLES.len()).map(width).collect();
-    for row in std::iter::once(&TITLES.map(str::to_owned)).chain(rows) {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+/// The first columns of a row.
+fn first<const N: usize, T: Clone>(row: &[T; ALL.len()]) -> [T; N] {
+    std::array::from_fn(|column| row[column].clone())
+}
+
+fn yes_or_no(answer: Option<bool>) -> String {
+    match answer {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => NOTHING,
     }
-    Ok(())
+    .to_owned()
+}
+
+/// How long something is so, as kubectl shows ages.
+pub fn age(since: Option<&str>, now: Timestamp) -> String {
+    let since = since.and_then(|since| Timestamp::try_from(since.to_owned()).ok());
+    since.map_or_else(|| NOTHING.to_owned(), |since| since.age(now))
 }
 
 /// The counts in words.

@@ -1,9 +1,9 @@
 //! What people ask for without a program of ours: annotations of the Lease, which the next agent that sees them carries out
 //! and takes away.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::record::{Record, Uninstall};
+use super::record::Record;
 
 /// `true` stops beginnings, anything else lets them go on.
 pub const PAUSE: &str = "schedpatch.io/pause";
@@ -11,11 +11,13 @@ pub const PAUSE: &str = "schedpatch.io/pause";
 pub const RETRY: &str = "schedpatch.io/retry";
 /// The name of a node that is not waited for any more.
 pub const FORGET: &str = "schedpatch.io/forget";
-/// Takes out everything, whatever its value.
+/// Removes everything from every node, whatever its value.
 pub const UNINSTALL: &str = "schedpatch.io/uninstall";
+/// The name of a node from which everything is removed.
+pub const UNINSTALL_NODE: &str = "schedpatch.io/uninstall-node";
 
 /// All of them.
-pub const REQUESTS: [&str; 4] = [PAUSE, RETRY, FORGET, UNINSTALL];
+pub const REQUESTS: [&str; 5] = [PAUSE, RETRY, FORGET, UNINSTALL, UNINSTALL_NODE];
 
 /// The record with what these annotations ask for, if they ask for anything. `agents` is the DaemonSet that would be
 /// uninstalled.
@@ -34,8 +36,10 @@ pub fn asked(record: &Record, annotations: &BTreeMap<String, String>, agents: &(
         asked.forget(node);
     }
     if annotations.contains_key(UNINSTALL) {
-        let (daemon_set, template) = agents.clone();
-        asked.uninstall = Some(Uninstall { daemon_set, template });
+        asked.ask_uninstall(agents, &BTreeSet::new());
+    }
+    if let Some(node) = annotations.get(UNINSTALL_NODE).filter(|node| !node.is_empty()) {
+        asked.ask_uninstall(agents, &BTreeSet::from([node.clone()]));
     }
     Some(asked)
 }

@@ -68,10 +68,7 @@ pub fn step(view: &View<'_>, now: Timestamp) -> NextStep {
         return NextStep::Write(record, Why::Report);
     }
     if record.uninstall.as_ref().is_some_and(|asked| is_newer(&me.daemon_set, asked)) {
-        return write(record, Why::Reinstalled, |record| {
-            record.uninstall = None;
-            record.restored.clear();
-        });
+        return write(record, Why::Reinstalled, Record::cancel_uninstall);
     }
     match &record.entry {
         Some(entry) if entry.node == me.name => own_turn(view, entry, now),
@@ -122,7 +119,7 @@ fn release(record: &mut Record, view: &View<'_>, entry: &Entry, now: Timestamp) 
     if let (ChangeKind::New, Some(digest), Some(words)) = (entry.change, entry.digest, &me.stopped) {
         record.stopped = Some(super::Stopped { digest, node: me.name.clone(), words: words.clone() });
     }
-    if record.uninstall.is_some() && me.in_place.is_none() {
+    if record.must_restore(&me.name) && me.in_place.is_none() {
         record.restored.insert(me.name.clone(), now);
     }
 }
@@ -146,7 +143,7 @@ fn no_turn(view: &View<'_>, now: Timestamp) -> NextStep {
         return write(record, Why::Seal, |record| record.seal(digest, record.seals + 1));
     }
     let Some(wanted) = want::change(view) else {
-        let is_news = record.uninstall.is_some() && !record.restored.contains_key(&me.name);
+        let is_news = record.must_restore(&me.name) && !record.restored.contains_key(&me.name);
         return if is_news {
             write(record, Why::Restored, |record| {
                 record.restored.insert(me.name.clone(), now);
@@ -163,7 +160,8 @@ fn no_turn(view: &View<'_>, now: Timestamp) -> NextStep {
         record.turns += 1;
         if wanted.change == ChangeKind::New {
             record.digest = wanted.digest;
-            record.restored.clear();
+            let asked = record.uninstall.clone();
+            record.restored.retain(|node, _| asked.as_ref().is_some_and(|asked| asked.nodes.contains(node)));
             record.stopped = record.stopped.take().filter(|stopped| Some(stopped.digest) == wanted.digest);
         }
         let revision = match wanted.change {

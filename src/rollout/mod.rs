@@ -13,7 +13,7 @@ mod record;
 mod view;
 mod want;
 
-pub use asked::{FORGET, PAUSE, REQUESTS, RETRY, UNINSTALL, asked};
+pub use asked::{FORGET, PAUSE, REQUESTS, RETRY, UNINSTALL, UNINSTALL_NODE, asked};
 pub use decide::{NextStep, Why, step};
 pub use memory::Memory;
 pub use order::Waiting;

@@ -92,7 +92,8 @@ fn is_healthy(other: &Other) -> bool {
 
 /// Whether another node still has to make the same change.
 fn needs(other: &Other, wanted: NeededChange, view: &View<'_>) -> bool {
-    if view.record.forgotten.contains(&other.name) {
+    let is_restore = wanted.change == ChangeKind::Restore;
+    if view.record.forgotten.contains(&other.name) || view.record.must_restore(&other.name) != is_restore {
         return false;
     }
     match wanted.change {

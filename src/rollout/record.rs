@@ -135,6 +135,9 @@ pub struct Uninstall {
     pub daemon_set: String,
     /// Generation of its pod template
     pub template: i64,
+    /// The nodes that are meant; empty: every node
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub nodes: BTreeSet<String>,
 }
 
 /// Why a record cannot be used. Nothing begins.
@@ -224,6 +227,30 @@ impl Record {
         (self.sealed, self.seals) = (Some(digest), number);
         self.failed.retain(|failed| failed.digest != digest);
         self.stopped = self.stopped.take().filter(|stopped| stopped.digest != digest);
+    }
+
+    /// Removes everything from these nodes, or from every node if none is named. Nodes that were asked for before stay asked for,
+    /// unless other agents were installed since.
+    pub fn ask_uninstall(&mut self, (daemon_set, template): &(String, i64), nodes: &BTreeSet<String>) {
+        let is_same = |asked: &Uninstall| asked.daemon_set == *daemon_set && asked.template == *template;
+        let before = self.uninstall.take().filter(is_same);
+        let nodes = match before {
+            Some(asked) if asked.nodes.is_empty() => BTreeSet::new(),
+            Some(asked) if !nodes.is_empty() => &asked.nodes | nodes,
+            _ => nodes.clone(),
+        };
+        self.uninstall = Some(Uninstall { daemon_set: daemon_set.clone(), template: *template, nodes });
+    }
+
+    /// Withdraws the request to remove everything: the agents apply again what is wanted.
+    pub fn cancel_uninstall(&mut self) {
+        self.uninstall = None;
+        self.restored.clear();
+    }
+
+    /// Whether a person asked to remove everything from this node.
+    pub fn must_restore(&self, node: &str) -> bool {
+        self.uninstall.as_ref().is_some_and(|asked| asked.nodes.is_empty() || asked.nodes.contains(node))
     }
 
     /// Goes on without a node: its turn, what it stopped, and what it might still do.

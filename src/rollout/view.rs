@@ -115,7 +115,7 @@ pub struct Other {
     pub heartbeat: String,
     /// Its agent
     pub agent: AgentState,
-    /// Whether it says that what is wanted is refused there
+    /// Whether it says that it does not get what is wanted: refused, or held by a person
     pub is_blocked: bool,
     /// Whether it says that it is in the middle of a change
     pub is_changing: bool,

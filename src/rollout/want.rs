@@ -16,7 +16,7 @@ pub struct NeededChange {
 /// The change that this node needs, if any.
 pub(super) fn change(view: &View<'_>) -> Option<NeededChange> {
     let View { record, me, .. } = view;
-    if record.uninstall.is_some() {
+    if record.must_restore(&me.name) {
         return has_ours(me).then_some(NeededChange { change: ChangeKind::Restore, digest: None });
     }
     if let Some(wanted) = me.wanted.filter(|wanted| can_begin(record, me, *wanted)) {
@@ -75,8 +75,9 @@ pub(super) fn can_seal(view: &View<'_>) -> Option<Digest> {
     let View { record, me, others, .. } = view;
     let wanted = me.wanted?;
     let is_here = me.in_place == Some(wanted) && me.work == Work::Settled && !me.is_overwritten && !me.is_outdated;
-    let counts = |other: &&Other| other.is_ready && !other.is_blocked && !record.forgotten.contains(&other.name);
+    let is_out = |name: &String| record.forgotten.contains(name) || record.must_restore(name);
+    let counts = |other: &&Other| other.is_ready && !other.is_blocked && !is_out(&other.name);
     let is_everywhere = others.iter().filter(counts).all(|other| other.proven == Some(wanted));
-    let is_news = record.sealed != Some(wanted) && !record.has_failed(wanted) && record.uninstall.is_none();
+    let is_news = record.sealed != Some(wanted) && !record.has_failed(wanted) && !record.must_restore(&me.name);
     (is_news && is_here && is_everywhere).then_some(wanted)
 }

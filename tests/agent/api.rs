@@ -35,6 +35,8 @@ pub enum Fault {
     Hang,
     /// Every question gets this code
     Code(u16),
+    /// What has this in its path is forbidden
+    Forbid(&'static str),
     /// Every answer takes so many milliseconds
     Slow(u64),
     /// Lists of nodes are empty
@@ -225,7 +227,8 @@ impl Api {
             Fault::Hang => std::future::pending().await,
             Fault::Refuse => return Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
             Fault::Code(code) => return Ok(failure(code, "as told")),
-            Fault::None | Fault::NoNodes | Fault::WrongPods | Fault::Slow(_) => {}
+            Fault::Forbid(part) if path.contains(part) => return Ok(failure(403, "as told")),
+            Fault::None | Fault::Forbid(_) | Fault::NoNodes | Fault::WrongPods | Fault::Slow(_) => {}
         }
         let bytes = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let is_apply =

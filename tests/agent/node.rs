@@ -172,7 +172,7 @@ impl Node {
     }
 
     /// What the kubelet says of the agent's pod.
-    fn show_agent(&self, state: &Value) {
+    pub fn show_agent(&self, state: &Value) {
         if self.options.release.daemon_set.is_none() {
             return;
         }

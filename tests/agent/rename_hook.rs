@@ -1,4 +1,4 @@
-//! A way to the host that does something before and after the manifest is renamed into place.
+//! A way to the host that does something before and after the manifest is renamed into place, or when a file is synced.
 
 use std::io;
 use std::sync::Mutex;
@@ -9,11 +9,16 @@ use schedpatch::host::Dir;
 type Before = Box<dyn FnMut(&str) + Send>;
 type After = Box<dyn FnMut() + Send>;
 
-pub struct RenameHook(Mutex<(Before, After)>);
+pub struct RenameHook(Mutex<(Before, After)>, Mutex<After>);
 
 impl RenameHook {
     pub fn new(before: impl FnMut(&str) + Send + 'static, after: impl FnMut() + Send + 'static) -> Self {
-        Self(Mutex::new((Box::new(before), Box::new(after))))
+        Self(Mutex::new((Box::new(before), Box::new(after))), Mutex::new(Box::new(|| ())))
+    }
+
+    /// Does this whenever a file is synced.
+    pub fn on_sync(act: impl FnMut() + Send + 'static) -> Self {
+        Self(Mutex::new((Box::new(|_| ()), Box::new(|| ()))), Mutex::new(Box::new(act)))
     }
 }
 
@@ -34,10 +39,14 @@ impl HostFs for RenameHook {
         set_dir_mode(dir: &Dir, mode: u32) -> ();
         set_label(file: &NewFile, name: &str, value: &[u8]) -> ();
         remove_label(file: &NewFile, name: &str) -> ();
-        sync(file: &NewFile) -> ();
         sync_dir(dir: &Dir) -> ();
         remove_file(dir: &Dir, name: &str) -> ();
         remove_dir(dir: &Dir, name: &str) -> ();
+    }
+
+    fn sync(&self, file: &NewFile) -> io::Result<()> {
+        (self.1.lock().expect("nobody panics with it"))();
+        RealFs.sync(file)
     }
 
     fn rename(&self, dir: &Dir, from: &str, to: &str) -> io::Result<()> {

@@ -28,6 +28,7 @@ pub fn answers(cluster: &Value) -> ClusterObjects {
         schedulers: read(&cluster["schedulers"]),
         config_maps: read::<BTreeMap<_, _>>(&cluster["configMaps"]),
         lease: Ok(read(&cluster["lease"])),
+        rollout: None,
     }
 }
 

@@ -1,9 +1,20 @@
 //! `status --cluster` as people see it.
 
 use super::cluster_objects::{answers, cluster, judged, root, says};
-use schedpatch::fleet::{judge, show};
+use schedpatch::fleet::{Columns, Fleet, judge, show};
+use schedpatch::rollout::Record;
+use schedpatch::timestamp::Timestamp;
 use serde_json::{Value, json};
 use std::fs;
+
+/// Three days after the fixture.
+fn now() -> Timestamp {
+    Timestamp::try_from("2026-11-20T17:31:08Z".to_owned()).expect("a time")
+}
+
+fn shown(fleet: &Fleet) -> String {
+    show(fleet, Columns::Few, now())
+}
 
 /// The formats that others may read: `UPDATE_GOLDEN=1` writes them anew.
 #[test]
@@ -14,7 +25,11 @@ fn the_formats_of_the_status_over_the_cluster_are_pinned() {
     says(&mut cluster, "message", "unknown flag: --nonsense \u{1b}[31m");
     cluster["schedulers"][1]["status"]["containerStatuses"][0]["ready"] = false.into();
     let fleet = judge(&answers(&cluster));
-    let forms = [("fleet-1.json", fleet.to_json().expect("JSON") + "\n"), ("fleet.txt", show(&fleet))];
+    let forms = [
+        ("fleet-1.json", fleet.to_json().expect("JSON") + "\n"),
+        ("fleet.txt", shown(&fleet)),
+        ("fleet-wide.txt", show(&fleet, Columns::All, now())),
+    ];
     for (name, form) in forms {
         let path = root().join("tests/formats").join(name);
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -71,6 +86,33 @@ fn an_extender_that_a_node_cannot_reach_stands_below_the_table_and_changes_no_ve
     says(&mut cluster, "extenders-unreachable", "http://127.0.0.1:8889");
     let fleet = judge(&answers(&cluster));
     assert!(fleet.proven);
-    assert!(show(&fleet).contains("extenders   cp2: cannot reach http://127.0.0.1:8889\n"), "{}", show(&fleet));
+    assert!(shown(&fleet).contains("extenders   cp2: cannot reach http://127.0.0.1:8889\n"), "{}", shown(&fleet));
     assert_eq!(judged(&cluster)["nodes"][1]["extendersUnreachable"], "http://127.0.0.1:8889");
+}
+
+#[test]
+fn the_table_fits_120_columns_whatever_the_nodes_are_called() {
+    let mut cluster = cluster();
+    let name = "ip-10-0-129-147.eu-central-1.compute.internal-and-then-some";
+    cluster["nodes"][1]["name"] = name.into();
+    says(&mut cluster, "phase", "RestartRequired");
+    says(&mut cluster, "reason", "SomeReasonThatIsLongerThanAnyOther");
+    let fleet = judge(&answers(&cluster));
+    let shown = shown(&fleet);
+    let table: Vec<&str> = shown.lines().take_while(|line| !line.is_empty()).collect();
+    assert!(table.len() > 2 && table.iter().all(|line| line.chars().count() <= 120), "{shown}");
+    assert!(table.iter().any(|line| line.contains("  3d23h  ")), "{shown}");
+    assert!(show(&fleet, Columns::All, now()).contains(name));
+}
+
+#[test]
+fn a_node_that_somebody_took_out_is_not_proven_and_says_how_it_comes_back() {
+    let mut objects = answers(&cluster());
+    let mut record = Record::default();
+    record.ask_uninstall(&("set".to_owned(), 1), &["cp2".to_owned()].into());
+    objects.rollout = Some(record);
+    let fleet = judge(&objects);
+    assert!(!fleet.proven);
+    assert!(shown(&fleet).contains("not proven  cp2: Uninstalled: "), "{}", shown(&fleet));
+    assert!(shown(&fleet).contains("schedpatch uninstall --cancel"), "{}", shown(&fleet));
 }

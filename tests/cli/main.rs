@@ -17,6 +17,7 @@ mod cluster_view;
 mod plan;
 mod probes_and_metrics;
 mod program;
+mod rollout_view;
 mod sandbox;
 mod target;
 mod usage;

@@ -105,6 +105,16 @@ impl Cluster {
         assert!(loaded.status.success(), "testbed load: {}", String::from_utf8_lossy(&loaded.stderr));
     }
 
+    /// A verb of the test bed about nodes of this one: `add`, `remove`, `return`, `partition`, `heal`.
+    #[track_caller]
+    pub fn change_nodes(&self, verb: &str, words: &[&str]) -> String {
+        let done = testbed(verb, &self.name).args(words).output().expect("testbed runs");
+        let said = String::from_utf8_lossy(&done.stderr);
+        self.note(&format!("$ testbed {verb} {} -> {}\n{said}", words.join(" "), done.status));
+        assert!(done.status.success(), "testbed {verb} {}: {said}", words.join(" "));
+        String::from_utf8_lossy(&done.stdout).trim().to_owned()
+    }
+
     /// Remembers a step, to be told when the test fails.
     pub fn note(&self, text: &str) {
         let line =
@@ -160,6 +170,16 @@ impl Node<'_> {
     /// A file of the node, as seen from here.
     pub fn path(&self, path: &str) -> PathBuf {
         beds().join(&self.cluster.name).join(self.name).join("root").join(path.trim_start_matches('/'))
+    }
+
+    /// Loses the node at once, as if its power failed; `return` brings it back.
+    #[track_caller]
+    pub fn lose(&self) {
+        let pid = std::fs::read_to_string(beds().join(&self.cluster.name).join(self.name).join("pid"));
+        let pid = pid.expect("the node runs");
+        let killed = Command::new("kill").args(["-9", pid.trim()]).status().expect("kill runs");
+        assert!(killed.success(), "kill -9 {pid}");
+        self.cluster.note(&format!("{} is lost", self.name));
     }
 
     /// What a process of the node is called from here.

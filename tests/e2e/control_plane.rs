@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::cluster::{Cluster, Node, Ran};
 use crate::containers::{Containers, Lives, Mark};
+use crate::fleet::Sampler;
 use crate::mirror::Mirror;
 use crate::readyz::Readyz;
 use crate::wait::{seconds, wait_until};
@@ -37,6 +38,7 @@ pub struct ControlPlane {
     pub original: Vec<u8>,
     original_hash: String,
     readyz: OnceLock<Readyz>,
+    sampler: OnceLock<Sampler>,
 }
 
 /// What a commit of ours is called.
@@ -59,7 +61,7 @@ impl ControlPlane {
         }
         let original = fs::read(kept.join("manifest")).expect("kept");
         let original_hash = fs::read_to_string(kept.join("hash")).expect("kept");
-        Self { cluster, containers, original, original_hash, readyz: OnceLock::new() }
+        Self { cluster, containers, original, original_hash, readyz: OnceLock::new(), sampler: OnceLock::new() }
     }
 
     pub fn node(&self) -> Node<'_> {
@@ -69,6 +71,11 @@ impl ControlPlane {
     /// The checker of /readyz, from its first use to the end of the suite.
     pub fn readyz(&self) -> &Readyz {
         self.readyz.get_or_init(|| Readyz::begin(self.node()))
+    }
+
+    /// The counter of schedulers in change, likewise.
+    pub fn sampler(&self) -> &Sampler {
+        self.sampler.get_or_init(|| Sampler::begin(&self.cluster))
     }
 
     /// The state that kubeadm left: its manifest, a scheduler that runs it, and nothing of ours.

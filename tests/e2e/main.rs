@@ -42,7 +42,7 @@ use options::Suite;
 fn main() -> ExitCode {
     runner::main(|suite| match suite {
         Suite::Host => [hosts::TESTS, facts_kubelet::TESTS, facts_kubeadm::TESTS].concat(),
-        Suite::Fleet => fleet::TESTS.to_vec(),
+        Suite::Fleet => fleet::tests(),
         // the law is asked last, about all that was done before
         Suite::Agent => [
             agent_installed::TESTS,

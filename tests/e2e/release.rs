@@ -26,16 +26,23 @@ impl<'a> Release<'a> {
     /// Installs it as docs/use/install.md says.
     #[track_caller]
     pub fn install(control_plane: &'a ControlPlane, wanted: Wanted) -> Self {
+        Self::install_with(control_plane, wanted, &[])
+    }
+
+    /// The same with further values.
+    #[track_caller]
+    pub fn install_with(control_plane: &'a ControlPlane, wanted: Wanted, more: &[&str]) -> Self {
         control_plane.readyz();
         control_plane.cluster.load(&image());
         let node = control_plane.node();
         // one that an agent on the host used is not the chart's
         node.kubectl(&["-n", "kube-system", "delete", "lease", "schedpatch-rollout", "--ignore-not-found"]).succeeded();
-        node.kubectl(&["create", "namespace", NAMESPACE]).succeeded();
+        // it may be there
+        node.kubectl(&["create", "namespace", NAMESPACE]);
         let label = "pod-security.kubernetes.io/enforce=privileged";
         node.kubectl(&["label", "namespace", NAMESPACE, label]).succeeded();
         let release = Self { control_plane };
-        release.helm("install", wanted, &[]).succeeded();
+        release.helm("install", wanted, more).succeeded();
         release
     }
 
@@ -77,7 +84,7 @@ impl<'a> Release<'a> {
         self.control_plane.node().run(&words).succeeded();
     }
 
-    fn is_installed(&self) -> bool {
+    pub fn is_installed(&self) -> bool {
         self.control_plane.node().run(&["helm", "-n", NAMESPACE, "status", "schedpatch"]).status == 0
     }
 
@@ -114,7 +121,7 @@ impl<'a> Release<'a> {
 
     /// Takes it away, and nothing else: what it applied stays.
     #[track_caller]
-    pub fn uninstall(self) {
+    pub fn uninstall(&self) {
         self.control_plane
             .node()
             .run(&["helm", "uninstall", "schedpatch", "--namespace", NAMESPACE, "--wait", "--no-hooks"])
@@ -213,7 +220,7 @@ impl ControlPlane {
 }
 
 /// The image that `hack/image` makes.
-fn image() -> PathBuf {
+pub fn image() -> PathBuf {
     let usual = format!("target/image/schedpatch-{}.tar", env!("CARGO_PKG_VERSION"));
     let archive = std::env::var("SCHEDPATCH_E2E_IMAGE").unwrap_or(usual);
     let archive = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(archive);

@@ -1,8 +1,9 @@
 //! What happens to a cluster.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use schedpatch::rollout::{AgentState, Record, Uninstall};
+use schedpatch::rollout::{AgentState, Record};
 
 use crate::rng::Rng;
 use crate::world::{Health, Phase, Quality, Text, World, digest};
@@ -64,11 +65,14 @@ impl World {
                 "a person says retry".to_owned()
             }
             16 if rng.once_in(3) => {
-                let template = self.template;
-                self.write(|record| {
-                    record.uninstall = Some(Uninstall { daemon_set: "set".to_owned(), template });
-                });
-                "a person uninstalls".to_owned()
+                let agents = ("set".to_owned(), self.template);
+                let nodes = if rng.once_in(2) { BTreeSet::new() } else { BTreeSet::from([name.clone()]) };
+                self.write(|record| record.ask_uninstall(&agents, &nodes));
+                format!("a person uninstalls {nodes:?}")
+            }
+            16 if rng.once_in(3) => {
+                self.write(Record::cancel_uninstall);
+                "a person cancels the uninstall".to_owned()
             }
             16 => {
                 self.template += 1;

@@ -68,7 +68,7 @@ pub fn goal(world: &World) -> Result<(), String> {
         if node.health != Health::Healthy || journal.unreported.is_some() {
             return Err(format!("{name} does not run, or has something to report"));
         }
-        if record.uninstall.is_some() {
+        if record.must_restore(name) {
             if journal.in_place.is_some() || !record.restored.contains_key(name) {
                 return Err(format!("{name} is not restored"));
             }
@@ -91,9 +91,9 @@ pub fn goal(world: &World) -> Result<(), String> {
             return Err(format!("{name} runs {there} instead of {expected}"));
         }
     }
-    let is_everywhere =
-        world.nodes.iter().filter(|node| !node.is_deleted).all(|node| node.journal.in_place == Some(wanted));
-    if is_everywhere && record.uninstall.is_none() && !record.has_failed(wanted) && record.sealed != Some(wanted) {
+    let mut asked = world.nodes.iter().filter(|node| !node.is_deleted && !record.must_restore(&node.name)).peekable();
+    let is_everywhere = asked.peek().is_some() && asked.all(|node| node.journal.in_place == Some(wanted));
+    if is_everywhere && !record.has_failed(wanted) && record.sealed != Some(wanted) {
         return Err("every node proved it, and it is not sealed".to_owned());
     }
     Ok(())

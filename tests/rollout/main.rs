@@ -20,5 +20,6 @@ mod record;
 mod rng;
 mod scene;
 mod table;
+mod uninstall;
 mod walk;
 mod world;

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use schedpatch::rollout::{
-    AgentState, ChangeKind, NeededChange, NextStep, OnFailure, Stopped, Uninstall, Waiting, Why, Work,
-};
+use schedpatch::rollout::{AgentState, ChangeKind, NeededChange, NextStep, OnFailure, Stopped, Waiting, Why, Work};
 
 use crate::scene::{NEW, OLD, failed, scene};
 use crate::world::{LIMITS, digest};
@@ -221,18 +219,4 @@ fn a_stop_ends_with_another_digest_or_when_its_node_is_blocked() {
     scene.others[0].is_blocked = false;
     scene.me.wanted = Some(digest(2));
     assert_eq!(scene.writes(Why::TakeTurn).stopped, None);
-}
-
-#[test]
-fn uninstalling_restores_says_so_and_ends_when_agents_are_installed_anew() {
-    let mut scene = scene();
-    scene.record.uninstall = Some(Uninstall { daemon_set: "set".to_owned(), template: 1 });
-    assert_eq!(scene.writes(Why::TakeTurn).entry.expect("a turn").change, ChangeKind::Restore);
-    scene.me.in_place = None;
-    let record = scene.writes(Why::Restored);
-    assert!(record.restored.contains_key("cp1"));
-    scene.record = record;
-    assert_eq!(scene.step(), NextStep::Rest);
-    scene.me.daemon_set.1 = 2;
-    assert_eq!(scene.writes(Why::Reinstalled).uninstall, None);
 }

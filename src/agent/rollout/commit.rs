@@ -26,7 +26,7 @@ impl Agent {
             return None;
         }
         let is_clean = seen.plan.target.as_ref().is_some_and(|target| target.ours().is_none());
-        if record.uninstall.is_some() && is_clean && !seen.snapshot.state.is_known {
+        if record.must_restore(&self.options.node) && is_clean && !seen.snapshot.state.is_known {
             // everything is removed, and only the scheduler is still watched: a lock would bring our directory back
             return None;
         }
@@ -41,13 +41,17 @@ impl Agent {
                 Err(why) => return Some(Part::Done(super::Permission::Away(why), Some(super::LOOK_AGAIN))),
             }
         }
-        if session.is_some() {
+        let is_restore = record.entry.as_ref().is_some_and(|entry| entry.change == ChangeKind::Restore);
+        let is_bare = is_restore && why != Why::TakeTurn && seen.snapshot.state.digest.is_none();
+        // once everything is removed, the lock's own file would be left behind
+        if session.is_some() || is_bare {
             return None;
         }
         let request = self.request(Direction::Judge, Initiator::Agent);
         match reconcile::begin(&request, &self.env(), &mut |event| super::super::write::log(&event)) {
             Ok(taken) => {
-                if let Some(owner) = self.owner().filter(|owner| seen.journal.owner.as_ref() != Some(owner)) {
+                let is_news = |owner: &String| !is_restore && seen.journal.owner.as_ref() != Some(owner);
+                if let Some(owner) = self.owner().filter(is_news) {
                     let own = |mut journal: crate::journal::Journal| {
                         journal.owner.get_or_insert_with(|| owner.clone());
                         journal

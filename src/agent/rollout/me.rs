@@ -66,7 +66,7 @@ impl Agent {
         let InPlace { digest, is_overwritten, is_outmoded } = InPlace::of(seen);
         let sealed = seen.journal.sealed.as_ref().map(|sealed| (sealed.digest, sealed.number));
         record.entry.is_none()
-            && record.uninstall.is_none()
+            && !record.must_restore(&self.options.node)
             && !record.is_rebuilt
             && !record.forgotten.contains(&self.options.node)
             && record.retries == seen.journal.retries
@@ -82,7 +82,7 @@ impl Agent {
 
     /// Takes over from the record what this host must remember.
     pub(super) fn note_record(&mut self, seen: &Seen, record: &Record, session: Option<&Session>) -> Option<Part> {
-        if record.uninstall.is_some() {
+        if record.must_restore(&self.options.node) {
             return None;
         }
         let journal = &seen.journal;
@@ -115,7 +115,9 @@ impl Agent {
         let (plan, journal) = (&seen.plan, &seen.journal);
         let is_held = journal.hold.is_some();
         is_overwritten &= !plan.is_refused() || self.last_good_lost(seen).is_none();
-        if is_held && record.uninstall.is_none() {
+        // an uninstall that was interrupted between its rename and the removal of our files
+        is_overwritten |= record.must_restore(&self.options.node) && seen.snapshot.state.digest.is_some();
+        if is_held && !record.must_restore(&self.options.node) {
             (digest, is_overwritten, is_outmoded) = (None, false, false);
         }
         let is_bad = plan.revision.as_ref().is_some_and(|revision| journal.bad.contains_key(revision));

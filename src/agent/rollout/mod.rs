@@ -3,11 +3,11 @@
 
 mod commit;
 mod me;
+mod member;
 mod words;
 
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 
 use super::peers::{self, Peers};
@@ -15,12 +15,12 @@ use super::preflight::Gate;
 use super::turn::Rest;
 use super::{Agent, ClientHandle, Seen};
 use crate::apply::Deadline;
-use crate::cluster::{Followed, Known, LEASE_NAME, LeaseError, LeaseNow, RolloutLease};
+use crate::cluster::{LeaseError, LeaseNow};
 use crate::phase::{NodeState, Phase};
 use crate::reconcile::{self, Session};
 use crate::report::RolloutReport;
-use crate::revision::Digest;
-use crate::rollout::{self, Memory, NextStep, REQUESTS, Record, View, Why};
+use crate::rollout::{self, NextStep, Record, View, Why};
+pub(super) use member::Member;
 
 /// A commit must follow the answer to the write of its turn within this time.
 const GO_WITHIN: Duration = Duration::from_secs(2);
@@ -36,33 +36,11 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const LOOK_SELDOM: Duration = Duration::from_secs(30);
 /// So often it looks again soon.
 const SOON: u32 = 24;
-/// First and longest pause after a change that could not be made.
-const FIRST_BACK_OFF: Duration = Duration::from_mins(2);
-const LAST_BACK_OFF: Duration = Duration::from_mins(10);
+/// What another node has proven it says a moment after it gave the turn back: so soon, and so often, whoever yields to it looks again.
+const LOOK_AT_ONCE: Duration = Duration::from_millis(300);
+const AT_ONCE: u32 = 8;
 /// Writes of the record in one turn of the loop.
 const MAX_WRITES: usize = 8;
-
-/// What this process knows of the rollout.
-#[derive(Debug)]
-pub(super) struct Member {
-    lease: RolloutLease,
-    followed: Followed<Lease>,
-    memory: Memory,
-    /// Until when the commit of the own turn may happen
-    deadline: Option<Deadline>,
-    /// Until when nothing is begun, because the last try came to nothing
-    backs_off_until: Option<Duration>,
-    /// A change that was taken back without blame: what was asked for, and why
-    stopped: Option<(Digest, String)>,
-    /// How often in a row that happened
-    stops: u32,
-    /// When the own turn was written last
-    written: Option<Duration>,
-    /// How often in a row this node had to wait
-    waits: u32,
-    /// The last record that this process wrote
-    last_written: Option<Record>,
-}
 
 /// Whether something may be committed now.
 #[derive(Debug)]
@@ -91,55 +69,6 @@ impl Part {
     }
 }
 
-impl Member {
-    /// Begins to follow the Lease.
-    pub fn new(client: &Client) -> Self {
-        let lease = RolloutLease::new(client.clone());
-        let followed = Followed::begin(lease.api(), LEASE_NAME);
-        let (memory, deadline, backs_off_until, stopped) = (Memory::default(), None, None, None);
-        Self {
-            lease,
-            followed,
-            memory,
-            deadline,
-            backs_off_until,
-            stopped,
-            stops: 0,
-            written: None,
-            waits: 0,
-            last_written: None,
-        }
-    }
-
-    /// A change could not be made here, and nobody is to blame: tried again, less and less often.
-    pub fn stop(&mut self, digest: Option<Digest>, words: &str, now: Duration) {
-        self.stops = if self.stopped.as_ref().map(|(known, _)| *known) == digest { self.stops + 1 } else { 0 };
-        self.stopped = digest.map(|digest| (digest, words.to_owned()));
-        let pause = (FIRST_BACK_OFF * 2_u32.pow(self.stops.min(4))).min(LAST_BACK_OFF);
-        self.backs_off_until = Some(now + pause);
-    }
-
-    /// Waits for news of the rollout. What this process wrote itself is none.
-    pub async fn changed(&mut self) {
-        loop {
-            self.followed.changed().await;
-            let record = self.known_record();
-            if record.is_none() || record != self.last_written {
-                self.waits = 0;
-                return;
-            }
-        }
-    }
-
-    /// The record as the watch showed it last, where nobody asks for anything.
-    fn known_record(&mut self) -> Option<Record> {
-        let Known::Object(lease) = self.followed.latest().0 else { return None };
-        let lease = LeaseNow::new(*lease);
-        let is_asked = REQUESTS.iter().any(|key| lease.annotations().contains_key(*key));
-        lease.record().ok().flatten().filter(|_| !is_asked)
-    }
-}
-
 impl Agent {
     /// Does what the rollout asks of this node, until it asks for nothing more now.
     pub(super) async fn take_part(&mut self, seen: &Seen) -> Part {
@@ -156,7 +85,8 @@ impl Agent {
             let node_state = NodeState::new(Phase::Waiting, "NotNow", "the rollout asks for nothing on this node now");
             return Part::Done(Permission::Denied(Rest { node_state, after: LOOK_AGAIN }), None);
         }
-        if seen.plan.commit().is_some() && self.reporting.report.borrow().node_state.is_ready() {
+        let is_held = seen.journal.hold.is_some();
+        if seen.plan.commit().is_some() && !is_held && self.reporting.report.borrow().node_state.is_ready() {
             // the API may take its time to answer, and what runs is not what is wanted any more
             let message = "the other nodes are asked whether this one may change now";
             self.say(Some(seen), NodeState::new(Phase::Waiting, "AsksForItsTurn", message));
@@ -170,7 +100,14 @@ impl Agent {
         for _ in 0..MAX_WRITES {
             let (lease, record, peers) = match Box::pin(self.read_rollout(&client)).await {
                 Ok(read) => read,
-                Err(part) => return *part,
+                Err(part) => {
+                    return match *part {
+                        Part::Done(Permission::Away(why), _) => {
+                            Part::Done(Permission::Away(why), Some(self.wait_longer()))
+                        }
+                        part => part,
+                    };
+                }
             };
             if let Some(part) = self.take_step(seen, &lease, &record, &peers, &mut session).await {
                 return part;
@@ -190,6 +127,9 @@ impl Agent {
     ) -> Option<Part> {
         if let Some(part) = self.note_record(seen, record, session.as_ref()) {
             return Some(part);
+        }
+        if !record.must_restore(&self.options.node) {
+            self.report_uninstalled(false);
         }
         let mut me = self.me(seen, record, peers).await;
         let gate = match self.gate(seen, record).await {
@@ -217,7 +157,12 @@ impl Agent {
             NextStep::Wait(rollout::Waiting::Preflight) => gate.map(Self::nothing_now),
             NextStep::Wait(waiting) => {
                 let brake = self.brake_of(seen).filter(|_| waiting == rollout::Waiting::BackOff);
+                let is_first = self.member.as_ref().is_some_and(|member| member.waits < AT_ONCE);
                 let after = self.wait_longer();
+                let after = match waiting {
+                    rollout::Waiting::Yields { .. } if is_first => LOOK_AT_ONCE,
+                    _ => after,
+                };
                 let stopped = self.member.as_ref().and_then(|member| member.stopped.as_ref());
                 let stopped = stopped.filter(|(digest, _)| me.wanted == Some(*digest));
                 let stopped = stopped.filter(|_| waiting == rollout::Waiting::BackOff);
@@ -228,7 +173,7 @@ impl Agent {
                 })
             }
             NextStep::Judge => {
-                let is_uninstall = record.uninstall.is_some();
+                let is_uninstall = record.must_restore(&self.options.node);
                 Some(self.judge_first(seen, is_uninstall))
             }
             NextStep::Forget => {
@@ -265,7 +210,7 @@ impl Agent {
         let member = self.member.as_mut()?;
         let record = member.known_record().filter(is_own)?;
         let written = member.written?;
-        if record.uninstall.is_some() || record.retries > seen.journal.retries {
+        if record.must_restore(&node) || record.retries > seen.journal.retries {
             return None;
         }
         let age = now.saturating_sub(written);
@@ -298,13 +243,12 @@ impl Agent {
     fn rest(&mut self, view: &View<'_>, seen: &Seen) -> Part {
         let record = view.record;
         let node_state = words::of_rest(record, view.me, seen);
-        let is_uninstalled = record.uninstall.is_some();
-        self.reporting
-            .report
-            .send_if_modified(|report| std::mem::replace(&mut report.is_uninstalled, is_uninstalled) != is_uninstalled);
+        let is_uninstalled = record.must_restore(&self.options.node);
+        self.report_uninstalled(is_uninstalled);
         // the last node's annotations may come after its turn was over
         let awaits_seal = view.me.wanted.is_some() && record.sealed != view.me.wanted && !is_uninstalled;
-        let after = awaits_seal.then_some(LOOK_AGAIN * 2);
+        let is_first = self.member.as_ref().is_some_and(|member| member.waits < SOON);
+        let after = awaits_seal.then(|| if is_first { self.wait_longer() } else { self.options.resync });
         let rest = Rest { node_state, after: after.unwrap_or(self.options.resync) };
         Part::Done(Permission::Denied(rest), after)
     }
@@ -313,7 +257,20 @@ impl Agent {
     async fn read_rollout(&mut self, client: &Client) -> Result<(LeaseNow, Record, Peers), Box<Part>> {
         let away = |why: String| Box::new(Part::Done(Permission::Away(why), Some(LOOK_AGAIN)));
         let Some(member) = &mut self.member else { return Err(away("there is no API".to_owned())) };
-        let lease = match member.lease.read().await {
+        let (node, release) = (&self.options.node, &self.options.release);
+        // where the Lease is known, both are read at once: a change waits for this
+        let known = member.known_record();
+        let expected = known.as_ref().map(|record| holder(record, node));
+        let read_peers = async |holder: Option<String>| {
+            Box::pin(peers::read(client, node, release, holder.as_deref())).await.map_err(away)
+        };
+        let (lease, peers) = tokio::join!(member.lease.read(), async {
+            match &expected {
+                Some(holder) => Some(read_peers(holder.clone()).await),
+                None => None,
+            }
+        });
+        let lease = match lease {
             Ok(Some(lease)) => lease,
             Ok(None) => return Err(Box::new(Part::denied(words::lease_missing(), LOOK_AGAIN * 2))),
             Err(LeaseError::Forbidden(why)) => {
@@ -326,14 +283,23 @@ impl Agent {
             Ok(record) => record,
             Err(error) => return Err(Box::new(Part::denied(words::unreadable(&error), LOOK_AGAIN * 6))),
         };
-        let holder = record.as_ref().and_then(|record| record.entry.as_ref()).map(|entry| entry.node.clone());
-        let (node, release) = (&self.options.node, &self.options.release);
-        let peers = Box::pin(peers::read(client, node, release, holder.as_deref())).await.map_err(away)?;
+        let holder = record.as_ref().and_then(|record| holder(record, node));
+        let peers = match peers {
+            Some(peers) if expected == Some(holder.clone()) => peers?,
+            _ => read_peers(holder).await?,
+        };
         // a record that is gone while nodes carry something of ours was lost; alone there is nobody who could know more
         let is_rebuilt = peers.has_traces && !peers.others.is_empty();
         let record = record.unwrap_or_else(|| Record { is_rebuilt, ..Record::default() });
         self.report_rollout(&record, &peers);
         Ok((lease, record, peers))
+    }
+
+    /// A node that is uninstalled says nothing any more.
+    fn report_uninstalled(&self, is_uninstalled: bool) {
+        self.reporting
+            .report
+            .send_if_modified(|report| std::mem::replace(&mut report.is_uninstalled, is_uninstalled) != is_uninstalled);
     }
 
     fn report_rollout(&self, record: &Record, peers: &Peers) {
@@ -397,4 +363,9 @@ impl Agent {
             Err(finding) => Part::Done(Permission::Denied(Rest::blocked(&finding, super::RETRY)), Some(super::RETRY)),
         }
     }
+}
+
+/// Another node whose turn it is: of its kubelet the last report matters.
+fn holder(record: &Record, node: &str) -> Option<String> {
+    record.entry.as_ref().map(|entry| entry.node.clone()).filter(|holder| holder != node)
 }

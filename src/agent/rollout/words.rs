@@ -63,9 +63,14 @@ pub(super) fn of_waiting(why: &Waiting, peers: &Peers, node: &str) -> NodeState 
 
 /// What a node says that needs nothing, or must not have what is wanted.
 pub(super) fn of_rest(record: &Record, me: &Me, seen: &Seen) -> NodeState {
-    if record.uninstall.is_some() {
-        let message =
-            "everything of schedpatch was removed from this node on request; helm uninstall takes the agent away";
+    if record.must_restore(&me.name) {
+        let is_alone = record.uninstall.as_ref().is_some_and(|asked| !asked.nodes.is_empty());
+        let way_on = if is_alone {
+            "schedpatch uninstall --cancel applies the configuration again"
+        } else {
+            "helm uninstall takes the agent away"
+        };
+        let message = format!("everything of schedpatch was removed from this node on request; {way_on}");
         return NodeState::new(Phase::Restored, "Uninstalled", message);
     }
     let failed = record.failed.iter().find(|failed| Some(failed.digest) == me.wanted);

@@ -1,0 +1,127 @@
+//! Three control planes: what the API has, does not have, or does not let us see.
+
+use schedpatch::phase::Phase;
+
+use crate::api::{CONFIG_MAPS, Fault, LEASES, ROLLOUT};
+use crate::fleet::fleet;
+use crate::node::{MANIFEST, config};
+
+#[test]
+fn a_deleted_config_map_keeps_what_is_in_place() {
+    fleet(|mut fleet| async move {
+        fleet.bring_up().await;
+        let before = fleet.revisions();
+        fleet.api.remove(CONFIG_MAPS, "schedpatch");
+        fleet.pass(30).await;
+        assert_eq!(fleet.revisions(), before);
+        for node in &fleet.nodes {
+            let state = node.report.borrow().node_state.clone();
+            assert_eq!((state.phase, state.reason.as_str()), (Phase::Pending, "SourceMissing"), "{}", fleet.story());
+        }
+        fleet.want("one");
+        fleet.pass(5).await;
+        fleet.until_all(Phase::Ready, 60).await;
+    });
+}
+
+#[test]
+fn without_the_api_drift_is_repaired_and_nothing_new_is_begun() {
+    fleet(|mut fleet| async move {
+        fleet.bring_up().await;
+        let good = fleet.nodes[2].revision();
+        fleet.api.cut_off("cp3", true);
+        fleet.pass(30).await;
+        fleet.nodes[2].write_manifest(MANIFEST);
+        fleet.pass(30).await;
+        assert_eq!(fleet.nodes[2].revision(), good, "{}", fleet.story());
+        fleet.want("two");
+        fleet.pass(120).await;
+        assert_eq!(fleet.nodes[2].revision(), good, "{}", fleet.story());
+        fleet.api.cut_off("cp3", false);
+        fleet.until_all(Phase::Ready, 600).await;
+        assert_ne!(fleet.nodes[2].revision(), good, "{}", fleet.story());
+    });
+}
+
+#[test]
+fn without_the_lease_nothing_is_begun_and_the_node_says_so() {
+    fleet(|mut fleet| async move {
+        fleet.api.remove(LEASES, ROLLOUT);
+        fleet.want("one");
+        fleet.start().await;
+        fleet.pass(60).await;
+        assert_eq!(fleet.revisions(), [None, None, None]);
+        assert_eq!(fleet.nodes[1].report.borrow().node_state.reason, "LeaseMissing");
+    });
+}
+
+#[test]
+fn an_api_that_refuses_everything_counts_as_away_and_drift_is_repaired() {
+    fleet(|mut fleet| async move {
+        fleet.bring_up().await;
+        let good = fleet.nodes[2].revision();
+        // a server without a quorum of etcd that was started anew
+        fleet.api.set_fault(Fault::Code(403));
+        fleet.api.reset_watches();
+        fleet.pass(30).await;
+        fleet.nodes[2].write_manifest(MANIFEST);
+        fleet.pass(30).await;
+        assert_eq!(fleet.nodes[2].revision(), good, "{}", fleet.story());
+        fleet.want("two");
+        fleet.pass(120).await;
+        assert_eq!(fleet.nodes[2].revision(), good, "nothing new is begun: {}", fleet.story());
+        fleet.api.set_fault(Fault::None);
+        fleet.until_all(Phase::Ready, 600).await;
+        assert_ne!(fleet.nodes[2].revision(), good, "{}", fleet.story());
+    });
+}
+
+#[test]
+fn an_agent_that_may_not_use_the_lease_changes_nothing_and_says_which_right_it_lacks() {
+    fleet(|mut fleet| async move {
+        fleet.bring_up().await;
+        fleet.api.set_fault(Fault::Forbid("/leases"));
+        fleet.api.reset_watches();
+        fleet.pass(30).await;
+        fleet.nodes[2].write_manifest(MANIFEST);
+        fleet.pass(120).await;
+        // the API answers, so others may be in the middle of a change
+        assert_eq!(fleet.nodes[2].revision(), None, "{}", fleet.story());
+        let state = fleet.nodes[2].report.borrow().node_state.clone();
+        assert_eq!((state.phase, state.reason.as_str()), (Phase::Blocked, "LeaseForbidden"), "{}", fleet.story());
+        fleet.api.set_fault(Fault::None);
+        fleet.until_all(Phase::Ready, 600).await;
+    });
+}
+
+#[test]
+fn what_a_mount_shows_does_not_begin_while_the_api_refuses_everything() {
+    fleet(|mut fleet| async move {
+        fleet.bring_up().await;
+        let good = fleet.revisions();
+        fleet.api.set_fault(Fault::Code(403));
+        fleet.api.reset_watches();
+        fleet.nodes[1].source(&config("two"));
+        fleet.pass(120).await;
+        assert_eq!(fleet.revisions(), good, "{}", fleet.story());
+        fleet.api.set_fault(Fault::None);
+        fleet.until_all(Phase::Ready, 600).await;
+        assert_eq!(fleet.revisions(), good, "the API wants what it wanted: {}", fleet.story());
+    });
+}
+
+#[test]
+fn an_agent_that_may_not_read_its_config_map_goes_by_the_mount() {
+    fleet(|mut fleet| async move {
+        fleet.bring_up().await;
+        let good = fleet.nodes[1].revision();
+        fleet.api.set_fault(Fault::Forbid("/configmaps"));
+        fleet.api.reset_watches();
+        for node in &fleet.nodes {
+            node.source(&config("two"));
+        }
+        fleet.pass(5).await;
+        fleet.until_all(Phase::Ready, 600).await;
+        assert_ne!(fleet.nodes[1].revision(), good, "{}", fleet.story());
+    });
+}
