@@ -15,7 +15,7 @@ class Agent:
     """`schedpatch run`, started by `start`, which gives the child and the program's process id."""
 
     def __init__(self, start, program, *arguments):
-        line = (program, "run", "--log-format=json", "--listen=127.0.0.1:0", *arguments)
+        line = (program, "run", "--log-format=json", "--preflight=none", "--listen=127.0.0.1:0", *arguments)
         self.began = time.monotonic()
         self.child, self.pid = start(*line, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
         self.lines, self.news = [], threading.Condition()
