@@ -69,7 +69,10 @@ pub fn why_waiting(reason: &str, message: &str) -> Waiting {
 
 /// The end of a text, in one line: what a program says last is why it ended.
 pub(super) fn shortened(text: &str) -> String {
-    let lines: Vec<String> = text.lines().map(str::trim).filter(|line| !line.is_empty()).map(klog::words).collect();
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    // of a panic the first line says why, and the rest where
+    let panic = lines.clone().find(|line| line.starts_with("panic: ") || line.starts_with("fatal error: "));
+    let lines: Vec<String> = panic.map_or_else(|| lines.map(klog::words).collect(), |line| vec![line.to_owned()]);
     // before it is cut, which may take the scheme from a URL
     let text = hide_credentials(&lines.join(" | ")).into_owned();
     let cut = text.chars().count().saturating_sub(LAST_WORDS);
