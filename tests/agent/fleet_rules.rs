@@ -164,6 +164,25 @@ fn a_node_that_a_person_holds_is_left_alone_and_an_uninstall_ends_the_hold() {
 }
 
 #[test]
+fn an_uninstall_also_removes_an_edit_that_somebody_put_back_under_a_hold() {
+    fleet(|mut fleet| async move {
+        fleet.bring_up().await;
+        let edited = fleet.nodes[2].manifest();
+        fleet.nodes[2].as_person(Direction::Restore, false).expect("restored");
+        fleet.pass(30).await;
+        fleet.nodes[2].write_manifest(&edited);
+        fleet.pass(60).await;
+        assert_eq!(fleet.nodes[2].manifest(), edited, "a held node is left alone: {}", fleet.story());
+        fleet.annotate_lease("schedpatch.io/uninstall", "now");
+        fleet.pass(5).await;
+        fleet.until_all(Phase::Restored, 300).await;
+        fleet.pass(30).await;
+        assert_eq!(fleet.nodes[2].manifest(), MANIFEST, "{}", fleet.story());
+        assert!(!fleet.nodes[2].on_host("/var/lib/schedpatch/state.json").exists(), "{}", fleet.story());
+    });
+}
+
+#[test]
 fn a_turn_is_not_taken_up_while_somebody_else_holds_the_hosts_lock() {
     fleet(|mut fleet| async move {
         fleet.want("one");

@@ -76,8 +76,8 @@ fn a_configuration_that_fails_on_the_first_node_reaches_no_other(control_plane: 
     let starts_after = fleet.starts();
     let touched = starts_before.iter().filter(|(name, container)| starts_after.get(*name) != Some(container)).count();
     assert_eq!(touched, 1, "one scheduler was touched");
-    let changed = texts.iter().zip(manifests(control_plane)).filter(|(before, after)| **before != *after).count();
-    assert_eq!(changed, 1, "one manifest was touched");
+    let rewritten = texts.iter().zip(manifests(control_plane)).filter(|(before, after)| **before != *after).count();
+    assert_eq!(rewritten, 1, "one manifest was touched");
     // what runs is wanted again
     let (before, mark) = (fleet.digests(), Instant::now());
     fleet.release.patch_source(&good);

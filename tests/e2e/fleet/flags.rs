@@ -51,7 +51,7 @@ impl Fleet<'_> {
         let path = "jsonpath={.spec.holderIdentity}";
         let lease = ["-n", "kube-system", "get", "lease", "kube-scheduler", "-o", path];
         let holder = self.control_plane.node().kubectl(&lease).succeeded().stdout;
-        holder.rsplit_once('_').map_or(holder.clone(), |(node, _)| node.to_owned())
+        holder.rsplit_once('_').map_or_else(|| holder.clone(), |(node, _)| node.to_owned())
     }
 }
 

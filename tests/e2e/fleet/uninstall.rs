@@ -94,9 +94,10 @@ fn without_hooks_the_edit_stays_and_an_annotation_of_the_lease_removes_it(contro
     // as docs/use/install.md says
     let annotate = ["-n", "kube-system", "annotate", "lease", "schedpatch-rollout", "schedpatch.io/uninstall=now"];
     control_plane.node().kubectl(&annotate).succeeded();
-    wait_until("no node to show a phase", ROLLOUT, || {
+    // the Lease went with the release: nobody begins anything for the time of a takeover
+    wait_until("no node to show a phase", ROLLOUT * 2, || {
         let all = fleet.annotations();
-        if all.values().all(|own| own.is_empty()) { Ok(()) } else { Err(format!("{all:#?}")) }
+        if all.values().all(std::collections::BTreeMap::is_empty) { Ok(()) } else { Err(format!("{all:#?}")) }
     });
     assert!(manifests(control_plane) == originals(control_plane), "the very bytes on every node");
     fleet.release.uninstall();
