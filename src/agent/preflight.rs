@@ -113,7 +113,7 @@ impl Agent {
         }
         let now = self.now();
         if let Some(pause) = self.preflights.pause.as_ref().filter(|pause| pause.tried == tried && now < pause.until) {
-            return closed(pause.node_state.clone(), pause.until - now);
+            return closed(pause.node_state.clone(), pause.until.saturating_sub(now));
         }
         if self.preflights.running.as_ref().is_some_and(|running| running.tried != tried) {
             self.end_preflight();
@@ -256,9 +256,8 @@ impl Agent {
     fn try_current(&mut self, target: &TargetNow, planned: &PlannedPreflight, words: String) -> Gate {
         let (attempt, deadline) = (planned.manifest.attempt + 1, RUNS_FOR.as_secs());
         let run = PreflightRun { subject: "current", attempt, deadline };
-        let manifest = match target.kind.preflight(&target.text, &run) {
-            Ok(Some(manifest)) => manifest,
-            Ok(None) | Err(_) => return self.without_verdict(planned, "the text in place cannot be tried"),
+        let Ok(Some(manifest)) = target.kind.preflight(&target.text, &run) else {
+            return self.without_verdict(planned, "the text in place cannot be tried");
         };
         self.preflights.running = None;
         match self.start(&manifest, Direction::Judge, None) {

@@ -207,12 +207,11 @@ impl Args {
             bound => bound?,
         };
         let options = if self.sandbox { Sandbox::options(now) } else { self.options() };
-        let settings = match &sandbox {
-            Some(sandbox) => sandbox.settings(),
-            None => {
-                let preflight = self.preflight.setting(Mode::On);
-                Settings { preflight, ..self.wanted.add_to(self.host.settings()) }
-            }
+        let settings = if let Some(sandbox) = &sandbox {
+            sandbox.settings()
+        } else {
+            let preflight = self.preflight.setting(Mode::On);
+            Settings { preflight, ..self.wanted.add_to(self.host.settings()) }
         };
         let (node, standalone) = (options.node.clone(), reporting.is_none());
         tracing::info!(version = env!("CARGO_PKG_VERSION"), node, standalone, listen = %bound, "schedpatch begins");

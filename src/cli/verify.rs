@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::args::second_or_more;
 use super::lists::{List, all, lines};
-use super::output::{Output, fail, print};
+use super::output::{Output, block_on, fail, print};
 use super::rollout::ApiArgs;
 use crate::cluster;
 use crate::finding::Finding;
@@ -81,13 +81,8 @@ struct Found {
 
 impl Args {
     pub(super) fn run(self) -> ExitCode {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let output = self.output;
-        let found = match runtime {
-            Ok(runtime) => runtime.block_on(self.ask()),
-            Err(error) => Err(Finding::error("runtime", error.to_string(), "see ulimit -n")),
-        };
-        match found {
+        match block_on(self.ask()) {
             Ok(found) => {
                 let is_well = matches!(found.outcome, Outcome::Bound { .. }) && found.missing.is_empty();
                 let text = match output {

@@ -25,7 +25,7 @@ impl Need {
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || "write VERB RESOURCE[.GROUP][/SUBRESOURCE], for example: patch pods/status".to_owned();
         let (verb, what) = text.trim().split_once(' ').ok_or_else(wrong)?;
-        let (what, subresource) = what.trim().split_once('/').unwrap_or((what.trim(), ""));
+        let (what, subresource) = what.trim().split_once('/').unwrap_or_else(|| (what.trim(), ""));
         let (resource, group) = what.split_once('.').unwrap_or((what, ""));
         let is_plain =
             |part: &str| part.bytes().all(|byte| byte.is_ascii_lowercase() || b".-*0123456789".contains(&byte));

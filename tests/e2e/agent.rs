@@ -40,7 +40,8 @@ impl<'a> Agent<'a> {
     pub fn start_as(control_plane: &'a ControlPlane, kubeconfig: &str, flags: &[&str]) -> Self {
         control_plane.readyz();
         // the first line is its number in the node
-        let begin = ["sh", "-c", r#"echo $$; exec "$@" 2>&1"#, "sh", PROGRAM, "run", "--log-format=json", "--preflight=none"];
+        let begin =
+            ["sh", "-c", r#"echo $$; exec "$@" 2>&1"#, "sh", PROGRAM, "run", "--log-format=json", "--preflight=none"];
         let own = ["--node-name=cp1", "--settle=5s", "--source", SOURCES, "--kubeconfig", kubeconfig];
         let process = control_plane.node().start(&[&begin, &own[..], flags].concat());
         Self { control_plane, process }

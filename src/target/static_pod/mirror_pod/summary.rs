@@ -33,7 +33,7 @@ pub fn summarize(pod: &Pod, container: &str) -> Running {
         revision: annotations.get(REVISION).cloned(),
         generation: annotations.get(GENERATION).and_then(|generation| generation.parse().ok()),
         // a program that a person named may be called otherwise
-        config: scheduler_words(&words).or(words.get(1..)).and_then(|words| flag_of(words, "config")),
+        config: scheduler_words(&words).or_else(|| words.get(1..)).and_then(|words| flag_of(words, "config")),
         instance: status.map(instance),
     }
 }
