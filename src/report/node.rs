@@ -14,6 +14,7 @@ use super::events::Events;
 use super::extenders::Extenders;
 use super::{Report, STARTING, cut};
 use crate::cluster::answer;
+use crate::url::shown;
 
 /// Who we are in `managedFields`.
 const MANAGER: &str = "schedpatch";
@@ -168,7 +169,7 @@ fn annotations(report: &Report, unreachable: Option<String>) -> Annotations {
         platform.map(str::to_owned),
         scheduler_version.clone(),
         unreachable,
-        (!extenders.is_empty()).then(|| extenders.join(", ")),
+        (!extenders.is_empty()).then(|| extenders.iter().map(|url| shown(url)).collect::<Vec<_>>().join(", ")),
         scheduler_image.clone(),
     ];
     KEYS.into_iter().zip(known).collect()
