@@ -35,6 +35,8 @@ pub(super) struct Preflights {
     open: Option<Digest>,
     /// How often in a row somebody removed one before it ended
     vanished: u32,
+    /// What the gate said last, for who holds the host's lock and must not take it again
+    pub last_closed: Option<Rest>,
     /// What could not be tried, and when it is tried again
     pause: Option<Pause>,
 }
@@ -132,14 +134,9 @@ impl Agent {
             return None;
         }
         if record.must_restore(&self.options.node) {
-            let back = self.look_towards(Direction::Restore).ok()?.plan;
-            return back.preflight.is_some().then_some((back, Direction::Restore));
+            return None;
         }
         let has_failed = seen.plan.digest.is_some_and(|digest| record.has_failed(digest));
-        if has_failed && record.sealed.is_some() {
-            let back = self.look_towards(Direction::Sealed).ok()?.plan;
-            return back.preflight.is_some().then_some((back, Direction::Sealed));
-        }
         let is_wanted = seen.plan.preflight.is_some() && seen.journal.hold.is_none() && !has_failed;
         is_wanted.then(|| (seen.plan.clone(), Direction::Apply))
     }
@@ -167,7 +164,7 @@ impl Agent {
                 self.follow(target, &manifest, planned.manifest.tried, None);
                 None
             }
-            Ok(false) => Some(Gate::Again),
+            Ok(false) => Some(closed(changed_meanwhile(), ASK_INTERVAL)),
             Err(finding) => Some(Gate::Closed(Rest::blocked(&finding, RETRY))),
         }
     }
@@ -244,7 +241,11 @@ impl Agent {
                 self.preflights.vanished += 1;
                 Gate::Again
             }
-            (PreflightVerdict::Vanished, _) => self.without_verdict(planned, "somebody removes its file each time"),
+            (PreflightVerdict::Vanished, _) => {
+                self.end_preflight();
+                self.preflights.vanished = 0;
+                self.without_verdict(planned, "somebody removes its file each time")
+            }
             (PreflightVerdict::Unjudged(why), _) => {
                 self.end_preflight();
                 self.without_verdict(planned, &why)
@@ -261,7 +262,8 @@ impl Agent {
         };
         self.preflights.running = None;
         match self.start(&manifest, Direction::Judge, None) {
-            Ok(_) => {
+            Ok(false) => closed(changed_meanwhile(), ASK_INTERVAL),
+            Ok(true) => {
                 self.follow(target, &manifest, planned.manifest.tried, Some(words));
                 let message = "the scheduler refuses the new text; the agent tries the text in place, to be sure";
                 closed(NodeState::new(Phase::Preflight, "Preflight", message), ASK_INTERVAL)
@@ -362,6 +364,11 @@ impl Agent {
             }
         }
     }
+}
+
+/// What was planned does not hold any more.
+fn changed_meanwhile() -> NodeState {
+    NodeState::new(Phase::Waiting, "AsksForItsTurn", "what is wanted has changed meanwhile; the agent looks again")
 }
 
 fn closed(node_state: NodeState, after: Duration) -> Gate {

@@ -14,7 +14,7 @@ pub(super) enum Turn {
 }
 
 /// What to report, and when to look again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Rest {
     pub node_state: NodeState,
     pub after: Duration,

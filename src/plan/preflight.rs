@@ -32,8 +32,8 @@ pub(super) fn add(plan: &mut Plan, state: &State, settings: Preflight, direction
     let changes_image = spec.image != now.spec.image;
     let is_needed = match direction {
         Direction::Apply => changes_image || !is_proven(plan, state),
-        Direction::Restore | Direction::Sealed => changes_image,
-        Direction::LastGood | Direction::AfterFailure | Direction::Nudge | Direction::Judge => false,
+        // no way back waits for a verdict
+        _ => false,
     };
     if !is_needed {
         return;

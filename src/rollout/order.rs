@@ -51,9 +51,6 @@ pub(super) fn why_wait(view: &View<'_>, wanted: NeededChange) -> Option<Waiting>
     if let Some(waiting) = must_not_go(view, wanted) {
         return Some(waiting);
     }
-    if me.awaits_preflight {
-        return Some(Waiting::Preflight);
-    }
     if let Some(stopped) = record.stopped.as_ref().filter(|stopped| Some(stopped.digest) == wanted.digest)
         && wanted.change == ChangeKind::New
         && view.other(&stopped.node).is_some_and(|other| !other.is_blocked)
@@ -81,6 +78,8 @@ pub(super) fn must_not_go(view: &View<'_>, wanted: NeededChange) -> Option<Waiti
         Some(Waiting::Outdated)
     } else if is_last && !others.is_empty() && waited.health < limits.patience {
         Some(Waiting::LastHealthy)
+    } else if me.awaits_preflight {
+        Some(Waiting::Preflight)
     } else {
         None
     }

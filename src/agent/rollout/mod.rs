@@ -132,10 +132,13 @@ impl Agent {
             self.report_uninstalled(false);
         }
         let mut me = self.me(seen, record, peers).await;
-        let gate = match self.gate(seen, record).await {
-            Gate::Again => return Some(Part::Again),
-            gate => gate.closed(),
-        };
+        if session.is_none() {
+            self.preflights.last_closed = match self.gate(seen, record).await {
+                Gate::Again => return Some(Part::Again),
+                gate => gate.closed(),
+            };
+        }
+        let gate = self.preflights.last_closed.clone();
         me.awaits_preflight = gate.is_some();
         let now = self.now();
         let member = self.member.as_mut()?;

@@ -60,12 +60,17 @@ pub fn summarize(pod: &Pod, container: &str) -> PreflightState {
     let Some(status) = &pod.status else { return PreflightState::Starting("the kubelet has noticed it".to_owned()) };
     let mut containers = status.container_statuses.iter().flatten();
     let own = containers.find(|own| own.name == container);
+    // evicted, preempted or too late: how the container ended then is nobody's word
+    let is_taken =
+        status.phase.as_deref() == Some("Failed") && status.reason.as_ref().is_some_and(|why| !why.is_empty());
+    if is_taken {
+        return PreflightState::Rejected(why_failed(status));
+    }
     if let Some(ended) = own.and_then(|own| Some((own, own.state.as_ref()?.terminated.as_ref()?))) {
         return PreflightState::Ended(end(ended));
     }
     if status.phase.as_deref() == Some("Failed") {
-        let words = [&status.reason, &status.message].into_iter().flatten().map(|text| shortened(text));
-        return PreflightState::Rejected(words.collect::<Vec<_>>().join(": "));
+        return PreflightState::Rejected(why_failed(status));
     }
     let Some(state) = own.and_then(|own| own.state.as_ref()) else {
         return PreflightState::Starting("the kubelet has noticed it".to_owned());
@@ -80,6 +85,11 @@ pub fn summarize(pod: &Pod, container: &str) -> PreflightState {
         }
         None => PreflightState::Running,
     }
+}
+
+fn why_failed(status: &super::api::PodStatus) -> String {
+    let words = [&status.reason, &status.message].into_iter().flatten().map(|text| shortened(text));
+    words.collect::<Vec<_>>().join(": ")
 }
 
 fn end((own, ended): (&ContainerStatus, &super::api::Terminated)) -> PreflightEnd {
