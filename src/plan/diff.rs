@@ -13,8 +13,10 @@ const CONTEXT: usize = 3;
 /// The diff of one step. A file beside the configuration may be a key, so nothing of its content is shown.
 pub(super) fn unified(step: &Step) -> String {
     let is_side_file = step.kind == StepKind::WriteFile && !step.path.ends_with(&format!("/{CONFIG_FILE}"));
+    // a copy of the whole manifest, with all that its environment holds
+    let is_copy = step.kind == StepKind::Preflight;
     let after = match str::from_utf8(&step.after) {
-        Ok(after) if !is_side_file => after,
+        Ok(after) if !is_side_file && !is_copy => after,
         _ => {
             let (size, digest) = (step.after.len(), Digest::of_bytes(&step.after));
             return format!("+++ {}\n{size} bytes, sha256 {digest}\n", step.path);
