@@ -36,7 +36,7 @@ pub(super) struct Preflights {
     /// How often in a row somebody removed one before it ended
     vanished: u32,
     /// What the gate said last, for who holds the host's lock and must not take it again
-    pub last_closed: Option<Rest>,
+    last_closed: Option<Rest>,
     /// What could not be tried, and when it is tried again
     pause: Option<Pause>,
 }
@@ -92,13 +92,17 @@ impl Preflights {
 }
 
 impl Agent {
-    /// Whether this node may ask for its turn, as far as that depends on itself.
-    pub(super) async fn gate(&mut self, seen: &Seen, record: &Record) -> Gate {
-        match self.judge_release(seen).await {
-            Gate::Open => self.preflight(seen, record).await,
-            closed if !record.must_restore(&self.options.node) => closed,
-            _ => self.preflight(seen, record).await,
+    /// Whether this node may ask for its turn, as far as that depends on itself. Whoever holds the host's lock gets the last answer.
+    pub(super) async fn gate(&mut self, seen: &Seen, record: &Record, is_locked: bool) -> Gate {
+        if is_locked {
+            return self.preflights.last_closed.clone().map_or(Gate::Open, Gate::Closed);
         }
+        let gate = match self.judge_release(seen).await {
+            Gate::Closed(rest) if !record.must_restore(&self.options.node) => Gate::Closed(rest),
+            _ => self.preflight(seen, record).await,
+        };
+        self.preflights.last_closed = if let Gate::Closed(rest) = &gate { Some(rest.clone()) } else { None };
+        gate
     }
 
     /// Begins or goes on with the preflight that the next commit of this node needs.

@@ -132,13 +132,10 @@ impl Agent {
             self.report_uninstalled(false);
         }
         let mut me = self.me(seen, record, peers).await;
-        if session.is_none() {
-            self.preflights.last_closed = match self.gate(seen, record).await {
-                Gate::Again => return Some(Part::Again),
-                gate => gate.closed(),
-            };
-        }
-        let gate = self.preflights.last_closed.clone();
+        let gate = match self.gate(seen, record, session.is_some()).await {
+            Gate::Again => return Some(Part::Again),
+            gate => gate.closed(),
+        };
         me.awaits_preflight = gate.is_some();
         let now = self.now();
         let member = self.member.as_mut()?;
