@@ -31,8 +31,8 @@ const MAX_VANISHED: u32 = 3;
 pub(super) struct Preflights {
     /// The one that goes on
     running: Option<Running>,
-    /// What may be committed: the scheduler accepted it, or nobody can judge it
-    open: Option<Digest>,
+    /// What may be committed, and whether the scheduler accepted it: else nobody could judge it
+    open: Option<(Digest, bool)>,
     /// How often in a row somebody removed one before it ended
     vanished: u32,
     /// What the gate said last, for who holds the host's lock and must not take it again
@@ -113,7 +113,9 @@ impl Agent {
         };
         let (Some(planned), Some(target)) = (&plan.preflight, &plan.target) else { return Gate::Open };
         let tried = planned.manifest.tried;
-        if self.preflights.open == Some(tried) {
+        // what nobody judged may go only as long as the image stays
+        let is_open = |(open, is_accepted): (Digest, bool)| open == tried && (is_accepted || !planned.changes_image);
+        if self.preflights.open.is_some_and(is_open) {
             self.end_preflight();
             return Gate::Open;
         }
@@ -233,7 +235,12 @@ impl Agent {
                 self.end_preflight();
                 let image = image.map_or_else(String::new, |image| format!(" (image {image})"));
                 tracing::info!("the scheduler accepts the new text{image}");
-                self.pass(planned.manifest.tried)
+                self.pass(planned.manifest.tried, true)
+            }
+            (PreflightVerdict::Refused(words), None) if planned.changes_image && cannot_judge_here(seen, plan) => {
+                self.end_preflight();
+                let why = format!("even the scheduler that runs fails in a preflight on this host; this one: {words}");
+                self.without_verdict(planned, &why)
             }
             (PreflightVerdict::Refused(words), None) if planned.changes_image => self.refuse(seen, plan, &words),
             (PreflightVerdict::Refused(words), None) => self.try_current(target, planned, words),
@@ -315,7 +322,7 @@ impl Agent {
                 tracing::warn!("cannot remember that: {}", NodeState::blocked(&finding).message);
             }
         }
-        self.pass(planned.manifest.tried)
+        self.pass(planned.manifest.tried, false)
     }
 
     /// Nothing follows from a preflight: what has the image that runs is applied and verified, another image is not.
@@ -323,7 +330,7 @@ impl Agent {
         let tried = planned.manifest.tried;
         if !planned.changes_image {
             tracing::warn!("the preflight gave no verdict ({why}); the new text is applied and verified without it");
-            return self.pass(tried);
+            return self.pass(tried, false);
         }
         let times = self.preflights.pause.as_ref().filter(|pause| pause.tried == tried).map_or(0, |pause| pause.times);
         let pause = (FIRST_PAUSE * 2_u32.pow(times.min(5))).min(LAST_PAUSE);
@@ -337,8 +344,8 @@ impl Agent {
         closed(node_state, pause)
     }
 
-    fn pass(&mut self, tried: Digest) -> Gate {
-        (self.preflights.open, self.preflights.pause, self.preflights.vanished) = (Some(tried), None, 0);
+    fn pass(&mut self, tried: Digest, is_accepted: bool) -> Gate {
+        (self.preflights.open, self.preflights.pause, self.preflights.vanished) = (Some((tried, is_accepted)), None, 0);
         Gate::Open
     }
 
@@ -368,6 +375,12 @@ impl Agent {
             }
         }
     }
+}
+
+/// Whether a preflight was seen to say nothing with this original.
+fn cannot_judge_here(seen: &Seen, plan: &Plan) -> bool {
+    let original = plan.original.as_ref().map(|text| Digest::of_bytes(text.as_bytes()));
+    original.is_some() && seen.journal.preflights.cannot_judge == original
 }
 
 /// What was planned does not hold any more.

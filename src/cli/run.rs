@@ -282,7 +282,7 @@ async fn on_its_own_thread(agent: Agent, shutdown: impl Future<Output = ()>) -> 
 }
 
 /// Done when the process is asked to end.
-fn shutdown() -> Result<impl Future<Output = ()>, Finding> {
+pub(super) fn shutdown() -> Result<impl Future<Output = ()>, Finding> {
     let wrong = |error: std::io::Error| Finding::error("signals", error.to_string(), "see ulimit -n");
     let mut terminate = signal(SignalKind::terminate()).map_err(wrong)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(wrong)?;

@@ -10,6 +10,7 @@ use super::args::second_or_more;
 use super::lists::{List, all, lines};
 use super::output::{Output, block_on, fail, print};
 use super::rollout::ApiArgs;
+use super::run::shutdown;
 use crate::cluster;
 use crate::finding::Finding;
 use crate::fleet;
@@ -107,10 +108,7 @@ impl Args {
         let missing = missing.into_iter().map(|need| format!("{}, by the rule {}", need.text(), need.rule())).collect();
         let candidates = if self.two_nodes { Some(test_pod::candidates(&client).await.map_err(wrong)?) } else { None };
         let pod = TestPod { namespace: self.namespace, scheduler: self.scheduler_name, timeout: self.timeout };
-        let stop = async {
-            let _ = tokio::signal::ctrl_c().await;
-        };
-        let outcome = test_pod::run(&client, &pod, stop).await.map_err(wrong)?;
+        let outcome = test_pod::run(&client, &pod, shutdown()?).await.map_err(wrong)?;
         // what only explains the answer is left out where it cannot be had
         let leader = cluster::scheduler_leader(&client).await.ok().flatten();
         let extenders = fleet::extenders(&client).await.unwrap_or_default();

@@ -266,3 +266,43 @@ fn an_upgrade_whose_scheduler_refuses_a_proven_revision_stays_as_it_is() {
         assert!(bad.values().all(|bad| bad.original.is_some()), "{bad:?}");
     });
 }
+
+fn ask(node: &Node, what: &str) {
+    let mut lease = node.api.object(LEASES, ROLLOUT).expect("it is there");
+    lease["metadata"]["annotations"][what] = serde_json::json!("now");
+    node.api.put(LEASES, ROLLOUT, lease);
+}
+
+#[test]
+fn an_uninstall_with_another_image_waits_for_no_preflight() {
+    preflighted(|mut node| async move {
+        node.settings.overrides.image = Some(format!("example.org/own:{FUSSY_IMAGE}"));
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 60).await;
+        node.kubelet.borrow_mut().preflighting = Preflighting::Fails;
+        ask(&node, "schedpatch.io/uninstall");
+        node.until(Phase::Restored, 120).await;
+        assert_eq!((node.manifest().as_str(), files_left(&node)), (MANIFEST, vec![]));
+    });
+}
+
+#[test]
+fn a_preflight_that_somebody_always_removes_begins_again_after_a_pause() {
+    preflighted(|mut node| async move {
+        node.settings.overrides.image = Some(format!("example.org/own:{FUSSY_IMAGE}"));
+        node.kubelet.borrow_mut().preflighting = Preflighting::Blocks;
+        node.source(&config("one"));
+        node.start();
+        for _ in 0..8 {
+            node.pass(5).await;
+            for name in files_left(&node) {
+                std::fs::remove_file(node.on_host("/etc/kubernetes/manifests").join(name)).expect("removed");
+            }
+        }
+        node.until_report("unclear", 60, |report| report.node_state.reason == "PreflightUnclear").await;
+        assert_eq!(node.manifest(), MANIFEST);
+        node.kubelet.borrow_mut().preflighting = Preflighting::Works;
+        node.until(Phase::Ready, 300).await;
+    });
+}

@@ -220,3 +220,13 @@ fn a_stop_ends_with_another_digest_or_when_its_node_is_blocked() {
     scene.me.wanted = Some(digest(2));
     assert_eq!(scene.writes(Why::TakeTurn).stopped, None);
 }
+
+#[test]
+fn who_waits_for_its_preflight_takes_no_turn_and_gives_one_back() {
+    let mut scene = scene();
+    scene.me.awaits_preflight = true;
+    assert_eq!(scene.waits(), Waiting::Preflight);
+    let mut scene = scene.with_turn_of("cp1", "mine");
+    scene.waited.own_write = Some(Duration::ZERO);
+    assert_eq!(scene.writes(Why::GiveBack).entry, None, "a turn of before a restart is not used without a verdict");
+}

@@ -127,6 +127,11 @@ mod tests {
         let full =
             state(r#"{"phase":"Failed","reason":"OutOfpods","message":"Node didn't have enough resource: pods"}"#);
         assert!(matches!(full, PreflightState::Rejected(words) if words.starts_with("OutOfpods: Node")));
+        let late = state(
+            r#"{"phase":"Failed","reason":"DeadlineExceeded","containerStatuses":[{"name":"s","ready":false,
+                "state":{"terminated":{"exitCode":0,"reason":"Completed"}}}]}"#,
+        );
+        assert!(matches!(late, PreflightState::Rejected(_)), "how it ended after its deadline says nothing: {late:?}");
     }
 
     #[test]
