@@ -303,14 +303,10 @@ fn commit(
     target.replace(writer.fs, before, successor)
 }
 
-/// Repairs files of the revision in place.
+/// Repairs files of the revision in place. Those that a killed run has left may have to reach the disk yet.
 fn repair(store: &Store<'_>, plan: &Plan, state: &State, on_event: &mut dyn FnMut(Done<'_>)) -> Result<(), ApplyError> {
-    let files = files_of(plan);
-    if files.is_empty() {
-        return Ok(());
-    }
     let Some(dir) = revision_to_write(store, plan, state)? else { return Ok(()) };
-    let staged = store.stage_files(&dir, &files)?;
+    let staged = store.stage_files(&dir, &files_of(plan))?;
     staged.iter().try_for_each(Staged::sync)?;
     staged.into_iter().try_for_each(Staged::put)?;
     store.sync_revision(&dir)?;

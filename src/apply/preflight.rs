@@ -31,8 +31,8 @@ pub fn begin_preflight(
     // earlier preflights go with the rest that a killed run may have left
     tidy_up(writer, plan, snapshot, Direction::Apply, &store)?;
     let journal = state.recorded.clone().tried(manifest.attempt);
-    // a number that is lost is given again, which only costs time
-    note(&store, &journal, journal != state.recorded, false)?;
+    // a number that is given twice makes the same pod twice, and the kubelet then tells how the first one ended
+    note(&store, &journal, journal != state.recorded, true)?;
     repair(&store, plan, state, on_event)?;
     Target::open(writer.root, &target.path)?.put_beside(writer.fs, &manifest.file, manifest.content.as_bytes(), PRIVATE)
 }

@@ -300,6 +300,10 @@ fn run(root: &Path, sources: &Path, operation: Operation, command: &str, fs: &Fa
         let (_, plan) = reconcile::look(&request).map_err(told)?;
         let manifest = plan.preflight.clone().expect("it needs one").manifest;
         assert!(reconcile::begin_preflight(&request, None, &env, &manifest, &mut |_| {}).map_err(told)?, "it begins");
+        let dir = plan.target.as_ref().ok_or("no target")?.path.parent();
+        if !root.join(dir.as_str().trim_start_matches('/')).join(&manifest.file).is_file() {
+            return Err(format!("{} is not where the kubelet looks", manifest.file));
+        }
         reconcile::end_preflights(&request, None, &env).map_err(told)?;
         return Ok(Outcome { plan, receipt: None, purged: None });
     }
