@@ -47,6 +47,26 @@ pub struct Request<'a> {
     pub purge: bool,
     /// Commit before this, or not at all
     pub deadline: Option<Deadline>,
+    /// Commit what needs a preflight only if it is what was tried
+    pub tried: Tried,
+}
+
+/// What the scheduler itself has checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tried {
+    /// Nobody asks for it
+    Unasked,
+    /// Only this text, or none
+    Only(Option<Digest>),
+}
+
+impl Tried {
+    fn lets_go(self, plan: &Plan) -> bool {
+        match (self, &plan.preflight) {
+            (Self::Unasked, _) | (_, None) => true,
+            (Self::Only(tried), Some(needed)) => tried == Some(needed.manifest.tried),
+        }
+    }
 }
 
 impl<'a> Request<'a> {
@@ -70,6 +90,7 @@ impl<'a> Request<'a> {
             lock_timeout,
             purge: false,
             deadline: None,
+            tried: Tried::Unasked,
         }
     }
 }
@@ -275,6 +296,7 @@ fn write(
         } else if apply::is_settled(plan, snapshot, request.direction, &request.initiator)
             || must_not_write(request, snapshot)
             || request.expected_revision.is_some_and(|only| plan.revision.as_deref() != Some(only))
+            || !request.tried.lets_go(plan)
             || request.expected_text.is_some_and(|over| stands_otherwise(plan, over))
             || request.while_bad.is_some_and(|revision| !snapshot.state.journal.bad.contains_key(revision))
         {

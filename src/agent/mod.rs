@@ -35,7 +35,7 @@ use crate::phase::{self, Decision, Fault, NodeState, Phase, Subject};
 use crate::plan::Direction;
 use crate::report::Report;
 use crate::revision::Digest;
-use crate::settings::Settings;
+use crate::settings::{Preflight, Settings};
 use crate::target::{Identity, Observer};
 use crate::verify::{Cause, Failure, Trial};
 use change::Pace;
@@ -109,13 +109,17 @@ struct FailingOriginal {
 impl Agent {
     /// An agent that has not looked yet; reports through the two channels.
     pub fn new(
-        settings: Settings,
+        mut settings: Settings,
         options: Options,
         outside: Outside,
         report: watch::Sender<Report>,
         turned: watch::Sender<Instant>,
     ) -> Self {
         let Outside { client, dir_watcher, fs, scheduler } = outside;
+        if client.is_none() || options.proof != Proof::Observation {
+            // nobody could say how it ends
+            settings.preflight = Preflight::None;
+        }
         Self {
             settings,
             options,

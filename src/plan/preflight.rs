@@ -32,8 +32,10 @@ pub(super) fn add(plan: &mut Plan, state: &State, settings: Preflight, direction
     let changes_image = spec.image != now.spec.image;
     let is_needed = match direction {
         Direction::Apply => changes_image || !is_proven(plan, state),
-        // no way back waits for a verdict
-        _ => false,
+        // the image that ran before may be gone
+        Direction::Restore | Direction::Sealed => changes_image,
+        // what undoes a trial waits for nothing
+        Direction::LastGood | Direction::AfterFailure | Direction::Nudge | Direction::Judge => false,
     };
     if !is_needed {
         return;

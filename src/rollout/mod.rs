@@ -19,4 +19,4 @@ pub use memory::Memory;
 pub use order::Waiting;
 pub use record::{ChangeKind, Entry, Failed, Record, RecordError, Stopped, Uninstall};
 pub use view::{AgentState, Me, OnFailure, Other, Scheduler, Sealed, View, WaitLimits, Waited, Work};
-pub use want::NeededChange;
+pub use want::{NeededChange, needed_change};

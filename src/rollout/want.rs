@@ -15,7 +15,11 @@ pub struct NeededChange {
 
 /// The change that this node needs, if any.
 pub(super) fn change(view: &View<'_>) -> Option<NeededChange> {
-    let View { record, me, .. } = view;
+    needed_change(view.record, view.me, view.on_failure)
+}
+
+/// The same for who knows nothing of the other nodes yet.
+pub fn needed_change(record: &Record, me: &Me, on_failure: OnFailure) -> Option<NeededChange> {
     if record.must_restore(&me.name) {
         return has_ours(me).then_some(NeededChange { change: ChangeKind::Restore, digest: None });
     }
@@ -27,7 +31,7 @@ pub(super) fn change(view: &View<'_>) -> Option<NeededChange> {
             Some(NeededChange { change: ChangeKind::New, digest: Some(wanted) })
         };
     }
-    back(view).or_else(|| repair(me).filter(|_| !is_failed(record, me)))
+    back(record, me, on_failure).or_else(|| repair(me).filter(|_| !is_failed(record, me)))
 }
 
 /// Whether anything of ours is on this node.
@@ -51,11 +55,10 @@ fn is_failed(record: &Record, me: &Me) -> bool {
 }
 
 /// The way back: from what failed, and from what is unsealed once what is wanted has failed.
-fn back(view: &View<'_>) -> Option<NeededChange> {
-    let View { record, me, on_failure, .. } = view;
+fn back(record: &Record, me: &Me, on_failure: OnFailure) -> Option<NeededChange> {
     let (is_failed, is_wanted_failed) =
         (is_failed(record, me), me.wanted.is_some_and(|wanted| record.has_failed(wanted)));
-    if *on_failure == OnFailure::Stop || !is_failed && !is_wanted_failed {
+    if on_failure == OnFailure::Stop || !is_failed && !is_wanted_failed {
         return None;
     }
     let can_return = |digest: &Digest| !record.has_failed(*digest) && !me.is_bad(*digest, record);

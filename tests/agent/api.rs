@@ -125,6 +125,13 @@ impl Api {
         self.node(node)?["metadata"]["annotations"][key].as_str().map(str::to_owned)
     }
 
+    /// How many pods the kubelet of a node admits. None is counted as running.
+    pub fn set_room(&self, name: &str, pods: u64) {
+        if let Some(node) = self.state().nodes.get_mut(name) {
+            node["status"]["allocatable"] = json!({ "pods": pods.to_string() });
+        }
+    }
+
     /// Whether the kubelet of a node reports.
     pub fn set_node_ready(&self, name: &str, is_ready: bool) {
         if let Some(node) = self.state().nodes.get_mut(name) {
@@ -241,6 +248,10 @@ impl Api {
                 StatusCode::OK,
                 &json!({ "major": "1", "minor": "36", "gitVersion": "v1.36.4",
                 "gitCommit": "", "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": "" }),
+            ),
+            (Method::GET, "/api/v1/pods") => answer(
+                StatusCode::OK,
+                &json!({ "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": {}, "items": [] }),
             ),
             (Method::GET, "/api/v1/nodes") => self.list_nodes(&query, &parts.headers),
             (Method::PATCH, path) if path.starts_with("/api/v1/nodes/") => self.patch_node(name, &object, is_apply),

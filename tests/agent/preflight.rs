@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use schedpatch::apply::RealFs;
+use schedpatch::journal::Initiator;
 use schedpatch::phase::Phase;
 use schedpatch::plan::Direction;
+use schedpatch::reconcile::{self, Env, Request, Tried};
 use schedpatch::settings::Preflight;
+use schedpatch::timestamp::Timestamp;
 
 use crate::api::{LEASES, ROLLOUT};
 use crate::kubelet::{FUSSY_IMAGE, NEW_IMAGE};
@@ -273,17 +277,108 @@ fn ask(node: &Node, what: &str) {
     node.api.put(LEASES, ROLLOUT, lease);
 }
 
+/// A node whose original needs the registry, and that runs another image.
+async fn with_another_image(node: &mut Node) -> String {
+    let original = MANIFEST.replace("v1.36.1", NEW_IMAGE);
+    node.write_manifest(&original);
+    node.settings.overrides.image = Some(format!("example.org/own:{FUSSY_IMAGE}"));
+    node.source(&config("one"));
+    node.start();
+    node.until(Phase::Ready, 60).await;
+    original
+}
+
 #[test]
-fn an_uninstall_with_another_image_waits_for_no_preflight() {
+fn an_original_whose_image_is_gone_is_pulled_before_our_edit_is_removed() {
     preflighted(|mut node| async move {
-        node.settings.overrides.image = Some(format!("example.org/own:{FUSSY_IMAGE}"));
+        let original = with_another_image(&mut node).await;
+        let (patched, started) = (node.manifest(), node.kubelet.borrow().started());
+        node.kubelet.borrow_mut().has_registry = false;
+        ask(&node, "schedpatch.io/uninstall");
+        let obstructed = |reason: &str| reason == "PreflightObstructed";
+        node.until_report("no image", 60, |report| obstructed(&report.node_state.reason)).await;
+        node.pass(120).await;
+        assert_eq!((node.manifest(), node.kubelet.borrow().started()), (patched, started), "the scheduler runs on");
+        node.kubelet.borrow_mut().has_registry = true;
+        node.until(Phase::Restored, 120).await;
+        assert_eq!((node.manifest(), files_left(&node)), (original, vec![]));
+        assert!(!node.on_host("/var/lib/schedpatch").exists());
+    });
+}
+
+#[test]
+fn an_original_that_the_scheduler_refuses_is_not_put_back_until_it_accepts_it() {
+    preflighted(|mut node| async move {
+        let original = with_another_image(&mut node).await;
+        let patched = node.manifest();
+        node.kubelet.borrow_mut().preflighting = Preflighting::Fails;
+        ask(&node, "schedpatch.io/uninstall");
+        node.until_report("refused", 60, |report| report.node_state.reason == "PreflightFailed").await;
+        assert!(node.message().contains("schedpatch restore"), "{}", node.message());
+        let tried = preflights(&node);
+        node.pass(20).await;
+        assert_eq!((node.manifest(), preflights(&node), files_left(&node)), (patched, tried, vec![]));
+        assert!(node.journal().bad.is_empty());
+        node.kubelet.borrow_mut().preflighting = Preflighting::Works;
+        node.until(Phase::Restored, 120).await;
+        assert_eq!(node.manifest(), original);
+    });
+}
+
+#[test]
+fn where_a_preflight_cannot_judge_our_edit_is_removed_all_the_same() {
+    preflighted(|mut node| async move {
+        node.kubelet.borrow_mut().preflighting = Preflighting::Fails;
         node.source(&config("one"));
         node.start();
         node.until(Phase::Ready, 60).await;
-        node.kubelet.borrow_mut().preflighting = Preflighting::Fails;
+        assert!(node.journal().preflights.cannot_judge.is_some());
+        node.stop().await.expect("it stops");
+        // the same with another image, which a person puts in
+        node.settings.overrides.image = Some(format!("example.org/own:{FUSSY_IMAGE}"));
+        node.settings.preflight = Preflight::None;
+        node.start();
+        node.until(Phase::Ready, 60).await;
+        node.stop().await.expect("it stops");
+        node.settings.preflight = Preflight::On { timeout: TIMEOUT };
+        node.start();
+        node.until(Phase::Ready, 60).await;
         ask(&node, "schedpatch.io/uninstall");
         node.until(Phase::Restored, 120).await;
         assert_eq!((node.manifest().as_str(), files_left(&node)), (MANIFEST, vec![]));
+    });
+}
+
+#[test]
+fn a_full_node_does_not_keep_our_edit() {
+    preflighted(|mut node| async move {
+        let original = with_another_image(&mut node).await;
+        node.api.set_room("cp1", 0);
+        let tried = preflights(&node);
+        ask(&node, "schedpatch.io/uninstall");
+        node.until(Phase::Restored, 120).await;
+        assert_eq!((node.manifest(), preflights(&node)), (original, tried), "no pod is evicted for it");
+    });
+}
+
+#[test]
+fn only_what_was_tried_is_committed() {
+    preflighted(|node| async move {
+        node.source(&config("one"));
+        let run = |tried: Tried| {
+            let request = Request::new(&node.settings, Direction::Apply, Initiator::Agent, "run", TIMEOUT);
+            let env = Env { fs: &RealFs, clock: &|| Timestamp::from_unix(1_800_000_000) };
+            reconcile::run(&Request { tried, ..request }, &env, &mut |_| {}).expect("it runs")
+        };
+        let planned = run(Tried::Only(None));
+        let tried = planned.plan.preflight.as_ref().expect("it needs one").manifest.tried;
+        // an upgrade after the preflight: the same revision, and another text
+        node.write_manifest(&MANIFEST.replace("v1.36.1", FUSSY_IMAGE));
+        let upgraded = run(Tried::Only(Some(tried)));
+        assert_eq!(upgraded.plan.revision, planned.plan.revision);
+        assert!(planned.receipt.is_none() && upgraded.receipt.is_none());
+        node.write_manifest(MANIFEST);
+        assert!(run(Tried::Only(Some(tried))).receipt.is_some_and(|receipt| receipt.committed));
     });
 }
 

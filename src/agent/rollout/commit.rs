@@ -156,12 +156,10 @@ impl Agent {
         session: &Session,
     ) -> Result<Outcome, crate::finding::Finding> {
         let is_restore = needed.change == ChangeKind::Restore;
-        let direction = match (needed.change, needed.digest) {
-            (ChangeKind::New, _) => Direction::Apply,
-            (ChangeKind::Repair, _) if !seen.plan.is_refused() => Direction::Apply,
-            (ChangeKind::Repair, _) => Direction::LastGood,
-            (ChangeKind::Back, Some(_)) => Direction::Sealed,
-            (ChangeKind::Back, None) | (ChangeKind::Restore, _) => Direction::Restore,
+        let direction = match needed.way_back() {
+            Some(back) => back,
+            None if needed.change == ChangeKind::Repair && seen.plan.is_refused() => Direction::LastGood,
+            None => Direction::Apply,
         };
         let first = if direction == Direction::Apply {
             (seen.snapshot.clone(), seen.plan.clone())
@@ -175,6 +173,7 @@ impl Agent {
             expected_revision: seen.plan.revision.as_deref().filter(|_| direction == Direction::Apply),
             deadline: self.member.as_ref().and_then(|member| member.deadline),
             purge: is_restore,
+            tried: self.tried(),
             ..self.request(direction, initiator)
         };
         let outcome = reconcile::run_in(session, &request, first, &self.env(), &mut |event| {
@@ -187,4 +186,15 @@ impl Agent {
 fn record_has_others(_: &Record, agent: &Agent) -> bool {
     let report = agent.reporting.report.borrow();
     report.rollout.as_ref().is_some_and(|rollout| rollout.peers.control_planes > 1)
+}
+
+impl NeededChange {
+    /// Which way leads back, if it is one.
+    pub(in crate::agent) fn way_back(self) -> Option<Direction> {
+        match (self.change, self.digest) {
+            (ChangeKind::New | ChangeKind::Repair, _) => None,
+            (ChangeKind::Back, Some(_)) => Some(Direction::Sealed),
+            (ChangeKind::Back, None) | (ChangeKind::Restore, _) => Some(Direction::Restore),
+        }
+    }
 }

@@ -19,7 +19,7 @@ use crate::cluster::{LeaseError, LeaseNow};
 use crate::phase::{NodeState, Phase};
 use crate::reconcile::{self, Session};
 use crate::report::RolloutReport;
-use crate::rollout::{self, NextStep, Record, View, Why};
+use crate::rollout::{self, NeededChange, NextStep, Record, View, Why};
 pub(super) use member::Member;
 
 /// A commit must follow the answer to the write of its turn within this time.
@@ -57,7 +57,7 @@ pub(super) enum Permission {
 pub(super) enum Part {
     /// Something changed: look again at once
     Again,
-    /// This agent has nothing to do here
+    /// Nothing else is to be done on this node now
     Refused(Rest),
     /// Whether the loop may commit, and when to take part again at the latest
     Done(Permission, Option<Duration>),
@@ -132,7 +132,8 @@ impl Agent {
             self.report_uninstalled(false);
         }
         let mut me = self.me(seen, record, peers).await;
-        let gate = match self.gate(seen, record, session.is_some()).await {
+        let needed = rollout::needed_change(record, &me, self.options.on_failure);
+        let gate = match self.gate(seen, record, needed, session.is_some()).await {
             Gate::Again => return Some(Part::Again),
             gate => gate.closed(),
         };
@@ -154,6 +155,10 @@ impl Agent {
                 self.replace(lease, &written, Some(why)).await
             }
             NextStep::Go(needed) => Some(self.commit_in_turn(seen, needed, session.as_ref()).await),
+            // what is in place is up to date by its own measure, and must not be mended around the preflight
+            NextStep::Wait(rollout::Waiting::Preflight) if needed.and_then(NeededChange::way_back).is_some() => {
+                gate.map(Part::Refused)
+            }
             NextStep::Wait(rollout::Waiting::Preflight) => gate.map(Self::nothing_now),
             NextStep::Wait(waiting) => {
                 let brake = self.brake_of(seen).filter(|_| waiting == rollout::Waiting::BackOff);
