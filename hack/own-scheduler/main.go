@@ -33,7 +33,7 @@ const (
 type Args struct {
 	// Label whose value, a number, is the score of a node.
 	Label string `json:"label"`
-	// Mode is how the plugin misbehaves: "" or "panic", "block", "crd".
+	// Mode is how the plugin misbehaves: "" or "panic", "block", "crd", "rights".
 	Mode string `json:"mode,omitempty"`
 }
 
@@ -59,6 +59,8 @@ func New(_ context.Context, given runtime.Object, handle fwk.Handle) (fwk.Plugin
 		time.Sleep(time.Hour)
 	case "crd":
 		go needsCRD(handle)
+	case "rights":
+		go needsSecrets(handle)
 	case "":
 	default:
 		return nil, fmt.Errorf("the plugin %s has no mode %q", name, args.Mode)
@@ -71,6 +73,15 @@ func needsCRD(handle fwk.Handle) {
 	time.Sleep(2 * time.Second)
 	if _, err := handle.ClientSet().Discovery().ServerResourcesForGroupVersion("own-scheduler.example/v1"); err != nil {
 		fmt.Fprintln(os.Stderr, "the CRDs of own-scheduler.example/v1 are not installed:", err)
+		os.Exit(1)
+	}
+}
+
+// needsSecrets ends the scheduler where it may not do what the plugin needs.
+func needsSecrets(handle fwk.Handle) {
+	time.Sleep(2 * time.Second)
+	if _, err := handle.ClientSet().CoreV1().Secrets("").List(context.Background(), metav1.ListOptions{Limit: 1}); err != nil {
+		fmt.Fprintln(os.Stderr, "the scheduler may not list secrets:", err)
 		os.Exit(1)
 	}
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::record::{Entry, Record};
 use super::view::{Other, Scheduler, Waited};
 
-/// Of a longer gap between two answers only this much counts.
-const MAX_GAP: Duration = Duration::from_secs(15);
+/// Of a longer gap between two answers only this much counts: a little more than lies between two looks of an agent that waits.
+pub const MAX_GAP: Duration = Duration::from_secs(35);
 
 /// What was seen, and since when.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

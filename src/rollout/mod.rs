@@ -15,7 +15,7 @@ mod want;
 
 pub use asked::{FORGET, PAUSE, REQUESTS, RETRY, UNINSTALL, UNINSTALL_NODE, asked};
 pub use decide::{NextStep, Why, step};
-pub use memory::Memory;
+pub use memory::{MAX_GAP, Memory};
 pub use order::Waiting;
 pub use record::{ChangeKind, Entry, Failed, Record, RecordError, Stopped, Uninstall};
 pub use view::{AgentState, Me, OnFailure, Other, Scheduler, Sealed, View, WaitLimits, Waited, Work};

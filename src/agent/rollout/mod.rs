@@ -34,6 +34,7 @@ const CLEAR: Duration = Duration::from_mins(1);
 /// How often a node that waits looks again, even when the Lease does not change; and how often once that has lasted.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const LOOK_SELDOM: Duration = Duration::from_secs(30);
+const _: () = assert!(LOOK_SELDOM.as_secs() < rollout::MAX_GAP.as_secs(), "else a wait counts as less than it lasts");
 /// So often it looks again soon.
 const SOON: u32 = 24;
 /// What another node has proven it says a moment after it gave the turn back: so soon, and so often, whoever yields to it looks again.

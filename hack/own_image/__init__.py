@@ -1,0 +1,1 @@
+"""What hack/image-e2e is made of."""

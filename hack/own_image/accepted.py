@@ -1,0 +1,94 @@
+"""Images that the scheduler accepts: one that is there, one that is pulled slowly, an older one, one that is not root."""
+
+import json
+import subprocess
+import time
+
+from . import registry
+from .cluster import GOOD, IMAGE, MANIFEST, PATCH_PODS, PLAIN, ROOT, SPACE, TESTBED, VERSION
+
+OLDER = "v1.30.4"
+
+
+def good(cluster):
+    before = cluster.scheduler()
+    began = time.monotonic()
+    cluster.helm({"image": IMAGE, "command": "/own-scheduler", "rbac": PATCH_PODS, "needs": ["patch pods"]}, GOOD)
+    ready = lambda phase, *_: phase == "Ready" and "own-scheduler" in cluster.run(f"cat {MANIFEST}")
+    cluster.wait(ready, "Ready with the own image", 240)
+    after = cluster.scheduler()
+    assert before[0] != after[0] and after[1] != before[1], f"the same image runs: {before} {after}"
+    image = cluster.run("kubectl get node cp1 -o jsonpath='{.metadata.annotations.schedpatch\\.io/scheduler-image}'")
+    assert image == after[1], f"the node says {image}, the pod {after[1]}"
+    cluster.run("kubectl run stamped --image=a --restart=Never")
+    stamp = "kubectl get pod stamped -o jsonpath='{.metadata.annotations}'"
+    end = time.monotonic() + 30
+    while "own-scheduler.example/stamp" not in cluster.run(stamp):
+        assert time.monotonic() < end, f"the pod has no stamp: {cluster.run(stamp)}"
+        time.sleep(1)
+    cluster.run("kubectl delete pod stamped --grace-period=0 --force")
+    cluster.no_preflight_left()
+    return f"Ready after {time.monotonic() - began:.0f} s, pods are stamped, the image's digest is shown"
+
+
+def verify(cluster):
+    said = cluster.run(f"helm test schedpatch -n {SPACE} --timeout 3m --hide-notes")
+    assert "Phase:          Succeeded" in said, said
+    program = f"KUBECONFIG=/etc/kubernetes/admin.conf {ROOT}/target/debug/schedpatch verify --two-nodes"
+    said = cluster.run(program)
+    assert "scheduled   on cp1" in said and "leader      cp1_" in said and "scoring     cannot be seen" in said, said
+    said = cluster.run(f"{program} --need 'patch pods' --need 'delete nodes' -o json", check=False)
+    found = json.loads(said)
+    assert found["scheduled"] and len(found["missing"]) == 1 and "delete nodes" in found["missing"][0], said
+    said = cluster.run(f"{program} --scheduler-name nobody --timeout 3s", check=False)
+    assert "scheduled   no: no scheduler has looked at it" in said, said
+    assert "schedpatch-verify" not in cluster.run("kubectl get pods -A -o name"), "a test pod is left"
+    return f"helm test passes; a pod was bound after {found['seconds']:.1f} s; what is missing is named"
+
+
+def slow(cluster):
+    """An image whose pull takes longer than a preflight may run."""
+    archive = ROOT / "target/own-scheduler.tar"
+    seconds = 100
+    with registry.served(cluster.name, archive, seconds) as address:
+        before, began = cluster.scheduler(), time.monotonic()
+        cluster.helm({"image": f"{address}/own-scheduler:{VERSION}", "command": "/own-scheduler", "rbac": PATCH_PODS}, GOOD)
+        cluster.wait(lambda phase, *_: phase == "Preflight", "Preflight", 60)
+        time.sleep(seconds - 20)
+        assert cluster.scheduler() == before, "the old scheduler does not run while the image is pulled"
+        cluster.ready("Ready with the pulled image", 240, lambda: address in cluster.run(f"cat {MANIFEST}"))
+    cluster.no_preflight_left()
+    return f"Ready after {time.monotonic() - began:.0f} s, of which the pull took {seconds}; the old scheduler ran meanwhile"
+
+
+def older(cluster):
+    """The stock scheduler of an older minor release beside a newer API server."""
+    made = subprocess.run([TESTBED, "programs", "--only", "kube-scheduler", OLDER], check=True, capture_output=True, text=True)
+    program, archive = made.stdout.strip().split("=", 1)[1], ROOT / "target/older-scheduler.tar"
+    image = f"localhost/kube-scheduler:{OLDER}"
+    subprocess.run([TESTBED, "image", archive, image, "/kube-scheduler", f"{program}=/kube-scheduler"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([TESTBED, "load", "--name", cluster.name, archive], check=True, capture_output=True)
+    cluster.helm({"image": image, "command": "/kube-scheduler"}, PLAIN)
+    cluster.ready("Ready with an older scheduler", 240, lambda: image in cluster.run(f"cat {MANIFEST}"))
+    said = cluster.run(f"{ROOT}/target/debug/schedpatch verify --kubeconfig /etc/kubernetes/admin.conf", check=False)
+    assert "scheduled   on cp1" in said, said
+    return f"{OLDER} schedules beside an API server of {VERSION}"
+
+
+def not_root(cluster):
+    """An image that runs as another user, with a file beside its configuration."""
+    cluster.run("chown 65532 /etc/kubernetes/scheduler.conf")
+    try:
+        values = {"image": IMAGE, "command": "/own-scheduler", "runAsUser": 65532, "rbac": PATCH_PODS}
+        cluster.helm(values, GOOD, "--set-string", "config.beside\\.txt=secret")
+        cluster.ready("Ready as another user", 240, lambda: "runAsUser: 65532" in cluster.run(f"cat {MANIFEST}"))
+        revision = cluster.run("kubectl get node cp1 -o jsonpath='{.metadata.annotations.schedpatch\\.io/revision}'")
+        files = cluster.run(f"cd /var/lib/schedpatch/revisions/{revision} && stat -c '%n %u %a' *").splitlines()
+        beside = next(line for line in files if line.startswith("beside.txt"))
+        assert beside == "beside.txt 65532 600", files
+    finally:
+        # the kubeconfig is read at the start only, and the next case runs as root
+        cluster.helm({}, PLAIN)
+        cluster.ready("Ready as root", 240, lambda: "own-scheduler" not in cluster.run(f"cat {MANIFEST}"))
+        cluster.run("chown 0 /etc/kubernetes/scheduler.conf")
+    return f"runs as user 65532, which alone may read what is beside its configuration ({beside})"

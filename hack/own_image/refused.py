@@ -1,0 +1,36 @@
+"""What the scheduler refuses, and what cannot be started: the running scheduler must not notice."""
+
+import time
+
+from .cluster import GOOD, IMAGE, PATCH_PODS, PLAIN, VERSION, stamped
+
+# Of a panic the kubelet keeps only the end, the trace.
+# What is wanted, the phase and reason that must follow, and a word of the message. Nothing of it may touch the running scheduler.
+REFUSED = {
+    "arguments that the plugin refuses": ({"image": IMAGE, "command": "/own-scheduler"}, stamped(other=1), "PreflightFailed", "needs the argument label"),
+    "a plugin that panics": ({"image": IMAGE, "command": "/own-scheduler"}, stamped(label="rank", mode="panic"), "PreflightFailed", "main.main()"),
+    "a program that ends at once": ({"image": IMAGE, "command": "/own-scheduler-ends"}, GOOD, "PreflightFailed", "ends at once"),
+    "a wrong path of the program": ({"image": IMAGE, "command": "/no-such-program"}, GOOD, "PreflightFailed", "no-such-program"),
+    "a user that may not read the credentials": ({"image": IMAGE, "command": "/own-scheduler", "runAsUser": 65532}, GOOD, "PreflightFailed", "permission denied"),
+    "an image that cannot be pulled": ({"image": f"localhost:1/nowhere/own-scheduler:{VERSION}"}, GOOD, "PreflightObstructed", "localhost:1"),
+    "an image newer than the API server": ({"image": IMAGE, "command": "/own-scheduler", "version": "v1.37.0"}, PLAIN, "", "1.37"),
+    "a plugin that blocks": ({"image": IMAGE, "command": "/own-scheduler"}, stamped(label="rank", mode="block"), "PreflightUnclear", "did not end"),
+    "a fork that ignores the flag": ({"image": IMAGE, "command": "/own-scheduler-ignores"}, GOOD, "PreflightUnclear", "did not end"),
+    "a plugin that the stock image does not have": ({}, GOOD, "", "Stamp"),
+}
+
+
+def refused(cluster, scheduler, config, reason, words):
+    before = cluster.scheduler()
+    began = time.monotonic()
+    cluster.helm({**scheduler, "rbac": PATCH_PODS}, config)
+    changed = time.monotonic()
+    fits = lambda phase, own, message: phase == "Blocked" and reason in own and words in message
+    cluster.wait(fits, f"Blocked/{reason} with {words!r}", 200)
+    told = time.monotonic()
+    # an obstacle stays until it is removed; all other preflights are over
+    if reason != "PreflightObstructed":
+        cluster.no_preflight_left()
+    time.sleep(3)
+    assert cluster.scheduler() == before, f"the running scheduler was touched: {before} {cluster.scheduler()}"
+    return f"told {told - changed:.1f} s after helm upgrade ({told - began:.0f} s in all), the scheduler was not touched"
