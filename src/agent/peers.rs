@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::options::Release;
-use crate::cluster::{CONTROL_PLANE_LABELS, answer};
+use crate::cluster::{AskError, CONTROL_PLANE_LABELS, asked};
 use crate::fleet;
 use crate::report::PeerCounts;
 use crate::revision::Digest;
@@ -77,7 +77,7 @@ pub(super) async fn read(
     node: &str,
     release: &Release,
     holder: Option<&str>,
-) -> Result<Peers, String> {
+) -> Result<Peers, AskError> {
     let (namespace, labels) = SCHEDULER_PODS;
     let scheduler_lease = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", crate::cluster::LEASE_NAMESPACE);
     let (nodes, old_nodes, schedulers, more_schedulers, agents, leader, set, heartbeat) = tokio::try_join!(
@@ -188,49 +188,55 @@ async fn list<T: DeserializeOwned + Clone + std::fmt::Debug>(
     client: &Client,
     path: &str,
     label: &str,
-) -> Result<Vec<T>, String> {
-    let request = kube::core::Request::new(path).list(&ListParams::default().labels(label));
-    let list: List<T> = answer(client.request(request.map_err(|error| error.to_string())?)).await?;
+) -> Result<Vec<T>, AskError> {
+    let request = kube::core::Request::new(path).list(&ListParams::default().labels(label)).map_err(malformed)?;
+    let list: List<T> = asked(client, "list nodes", client.request(request)).await?;
     Ok(list.items)
 }
 
-async fn pods(client: &Client, namespace: &str, labels: &str) -> Result<Vec<Pod>, String> {
+async fn pods(client: &Client, namespace: &str, labels: &str) -> Result<Vec<Pod>, AskError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    Ok(answer(pods.list(&ListParams::default().labels(labels))).await?.items)
+    let right = format!("list pods in namespace {namespace}");
+    Ok(asked(client, &right, pods.list(&ListParams::default().labels(labels))).await?.items)
 }
 
 /// The agents' pods; none where this agent was not installed by a DaemonSet.
-async fn agents(client: &Client, release: &Release) -> Result<Vec<Pod>, String> {
+async fn agents(client: &Client, release: &Release) -> Result<Vec<Pod>, AskError> {
     if release.daemon_set.is_none() {
         return Ok(Vec::new());
     }
     pods(client, &release.namespace, fleet::AGENT_LABELS).await
 }
 
-async fn daemon_set(client: &Client, release: &Release) -> Result<Option<ObjectMeta>, String> {
+async fn daemon_set(client: &Client, release: &Release) -> Result<Option<ObjectMeta>, AskError> {
     let Some(name) = &release.daemon_set else { return Ok(None) };
     let path = format!("/apis/apps/v1/namespaces/{}/daemonsets", release.namespace);
-    let request = kube::core::Request::new(path).get(name, &kube::api::GetParams::default());
-    let set: MetadataOnly = answer(client.request(request.map_err(|error| error.to_string())?)).await?;
+    let request = kube::core::Request::new(path).get(name, &kube::api::GetParams::default()).map_err(malformed)?;
+    let right = format!("get the DaemonSet {name} in namespace {}", release.namespace);
+    let set: MetadataOnly = asked(client, &right, client.request(request)).await?;
     Ok(Some(set.metadata))
 }
 
-async fn lease(client: &Client, path: &str, name: &str) -> Result<Option<Lease>, String> {
-    let request = kube::core::Request::new(path).get(name, &kube::api::GetParams::default());
-    let request = request.map_err(|error| error.to_string())?;
-    match tokio::time::timeout(crate::cluster::ANSWER_TIMEOUT, client.request(request)).await {
-        Ok(Ok(lease)) => Ok(Some(lease)),
+/// A Lease that is good to know.
+async fn lease(client: &Client, path: &str, name: &str) -> Result<Option<Lease>, AskError> {
+    let request = kube::core::Request::new(path).get(name, &kube::api::GetParams::default()).map_err(malformed)?;
+    match asked(client, "get leases", client.request(request)).await {
+        Ok(lease) => Ok(Some(lease)),
         // an unknown leader is nobody
-        Ok(Err(kube::Error::Api(status))) if matches!(status.code, 403 | 404) => Ok(None),
-        Ok(Err(error)) => Err(crate::cluster::root_cause(&error)),
-        Err(_) => Err("no answer in time".to_owned()),
+        Err(AskError::Forbidden(_) | AskError::Missing) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
 /// Changes whenever the node's kubelet reports.
-async fn heartbeat(client: &Client, node: Option<&str>) -> Result<Option<String>, String> {
+async fn heartbeat(client: &Client, node: Option<&str>) -> Result<Option<String>, AskError> {
     let Some(node) = node else { return Ok(None) };
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{KUBELETS}/leases");
     let lease = lease(client, &path, node).await?;
     Ok(lease.and_then(|lease| lease.spec?.renew_time).map(|time| format!("{:?}", time.0)))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
+fn malformed(error: kube::core::request::Error) -> AskError {
+    AskError::Away(error.to_string())
 }

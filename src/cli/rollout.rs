@@ -160,6 +160,10 @@ pub(super) fn of_error(error: &LeaseError) -> Finding {
             let message = format!("you may not read and update the Lease {name}: {why}");
             Finding::error("lease-forbidden", message, "ask for get and update on leases.coordination.k8s.io there")
         }
+        LeaseError::Unauthorized(why) => {
+            let message = format!("the API server does not know you (401): {why}");
+            Finding::error("api-unauthorized", message, "log in again, or give another --context")
+        }
         LeaseError::Overtaken => {
             let message = format!("others keep writing the Lease {name}");
             Finding::error("lease-busy", message, "try again in a moment")

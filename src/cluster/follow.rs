@@ -46,6 +46,10 @@ impl<K: Resource> Known<K> {
     fn of_error(error: &kube::Error) -> Self {
         match error {
             kube::Error::Api(status) if status.code == 403 => Self::Forbidden(root_cause(error)),
+            // a token is renewed, so whoever needs the object asks again
+            kube::Error::Api(status) if status.code == 401 => {
+                Self::Forbidden(format!("the API server refuses the token: {}", root_cause(error)))
+            }
             _ => Self::Away(root_cause(error)),
         }
     }

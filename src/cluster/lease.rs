@@ -25,6 +25,8 @@ pub enum LeaseError {
     Away(String),
     /// It does not let us
     Forbidden(String),
+    /// It does not know the caller's token
+    Unauthorized(String),
     /// Somebody else wrote it since it was read
     Overtaken,
 }
@@ -119,6 +121,7 @@ impl RolloutLease {
         let why = root_cause(&error);
         Err(match error {
             kube::Error::Api(status) if status.code == 409 => LeaseError::Overtaken,
+            kube::Error::Api(status) if status.code == 401 => LeaseError::Unauthorized(why),
             kube::Error::Api(status) if status.code == 403 && !refuses_everything(&self.client).await => {
                 LeaseError::Forbidden(why)
             }

@@ -1,5 +1,6 @@
 //! The way to the API server, and the few questions that are asked of it.
 
+mod ask;
 mod config_maps;
 mod follow;
 mod lease;
@@ -15,6 +16,7 @@ use kube::{Api, Client, Config};
 use serde::Deserialize;
 
 use crate::finding::Finding;
+pub(crate) use ask::{AskError, asked};
 pub(crate) use config_maps::{ConfigMaps, Sources};
 pub(crate) use follow::{Followed, Known};
 pub use lease::{LeaseError, LeaseNow, RolloutLease};
@@ -64,10 +66,11 @@ pub(crate) async fn answer<T>(asked: impl Future<Output = Result<T, kube::Error>
 }
 
 /// Whether an API server that refused something refuses everything. One that was started without a quorum of etcd could not read
-/// any role, and answers 403 to everybody: that is no answer. Its version it tells to everybody whose rights it knows.
+/// any role, and answers 403 to everybody: that is no answer. Its version it tells to everybody whose rights it knows. A server that
+/// does not know the caller's token refuses its version too.
 pub(crate) async fn refuses_everything(client: &Client) -> bool {
     let asked = tokio::time::timeout(ANSWER_TIMEOUT, client.apiserver_version()).await;
-    matches!(asked, Ok(Err(kube::Error::Api(status))) if status.code == 403)
+    matches!(asked, Ok(Err(kube::Error::Api(status))) if matches!(status.code, 401 | 403))
 }
 
 /// Of a node only whether its kubelet reports.

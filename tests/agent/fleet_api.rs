@@ -2,8 +2,8 @@
 
 use schedpatch::phase::Phase;
 
-use crate::api::{CONFIG_MAPS, Fault, LEASES, ROLLOUT};
-use crate::fleet::fleet;
+use crate::api::{CONFIG_MAPS, DAEMON_SETS, Fault, LEASES, ROLLOUT};
+use crate::fleet::{Fleet, fleet};
 use crate::node::{MANIFEST, config};
 
 #[test]
@@ -92,6 +92,48 @@ fn an_agent_that_may_not_use_the_lease_changes_nothing_and_says_which_right_it_l
         fleet.api.set_fault(Fault::None);
         fleet.until_all(Phase::Ready, 600).await;
     });
+}
+
+/// Under this fault, drift on one node stays as it is: the API answers, so others may be in the middle of a change.
+async fn leaves_drift(mut fleet: Fleet, fault: Fault, is_deleted: bool, expected: (Phase, &str), words: &str) {
+    fleet.bring_up().await;
+    let set = fleet.api.object(DAEMON_SETS, "schedpatch").expect("it is there");
+    fleet.api.set_fault(fault);
+    if is_deleted {
+        fleet.api.remove(DAEMON_SETS, "schedpatch");
+    }
+    fleet.api.reset_watches();
+    fleet.pass(30).await;
+    fleet.nodes[2].write_manifest(MANIFEST);
+    fleet.pass(120).await;
+    assert_eq!(fleet.nodes[2].revision(), None, "{}", fleet.story());
+    let state = fleet.nodes[2].report.borrow().node_state.clone();
+    assert_eq!((state.phase, state.reason.as_str()), expected, "{}", fleet.story());
+    assert!(state.message.contains(words), "{}", state.message);
+    fleet.api.set_fault(Fault::None);
+    fleet.api.put(DAEMON_SETS, "schedpatch", set);
+    fleet.until_all(Phase::Ready, 600).await;
+    assert!(fleet.nodes[2].revision().is_some(), "{}", fleet.story());
+}
+
+#[test]
+fn an_agent_that_may_not_see_the_other_nodes_changes_nothing_and_names_the_right() {
+    let expected = (Phase::Blocked, "PeersForbidden");
+    fleet(|fleet| leaves_drift(fleet, Fault::Forbid("/nodes"), false, expected, "may not list nodes"));
+    let words = "may not get the DaemonSet schedpatch in namespace schedpatch";
+    fleet(|fleet| leaves_drift(fleet, Fault::Forbid("/daemonsets"), false, expected, words));
+}
+
+#[test]
+fn an_agent_whose_daemon_set_was_deleted_without_it_changes_nothing() {
+    let expected = (Phase::Waiting, "DaemonSetMissing");
+    fleet(|fleet| leaves_drift(fleet, Fault::None, true, expected, "schedpatch restore --purge"));
+}
+
+#[test]
+fn an_agent_whose_token_is_refused_changes_nothing_and_asks_again() {
+    let expected = (Phase::Blocked, "TokenRefused");
+    fleet(|fleet| leaves_drift(fleet, Fault::Code(401), false, expected, "refuses this agent's token"));
 }
 
 #[test]

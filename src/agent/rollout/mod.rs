@@ -13,9 +13,9 @@ use kube::Client;
 use super::peers::{self, Peers};
 use super::preflight::Gate;
 use super::turn::Rest;
-use super::{Agent, ClientHandle, Seen};
+use super::{Agent, ClientHandle, Release, Seen};
 use crate::apply::Deadline;
-use crate::cluster::{LeaseError, LeaseNow};
+use crate::cluster::{AskError, LeaseError, LeaseNow};
 use crate::phase::{NodeState, Phase};
 use crate::reconcile::{self, Session};
 use crate::report::RolloutReport;
@@ -268,7 +268,7 @@ impl Agent {
         let known = member.known_record();
         let expected = known.as_ref().map(|record| holder(record, node));
         let read_peers = async |holder: Option<String>| {
-            Box::pin(peers::read(client, node, release, holder.as_deref())).await.map_err(away)
+            Box::pin(peers::read(client, node, release, holder.as_deref())).await.map_err(|why| unread(why, release))
         };
         let (lease, peers) = tokio::join!(member.lease.read(), async {
             match &expected {
@@ -281,6 +281,9 @@ impl Agent {
             Ok(None) => return Err(Box::new(Part::denied(words::lease_missing(), LOOK_AGAIN * 2))),
             Err(LeaseError::Forbidden(why)) => {
                 return Err(Box::new(Part::denied(words::lease_forbidden(&why), LOOK_AGAIN * 6)));
+            }
+            Err(LeaseError::Unauthorized(why)) => {
+                return Err(Box::new(Part::denied(words::token_refused(&why), LOOK_AGAIN * 2)));
             }
             Err(LeaseError::Away(why)) => return Err(away(why)),
             Err(LeaseError::Overtaken) => return Err(Box::new(Part::Again)),
@@ -350,6 +353,7 @@ impl Agent {
             Err(LeaseError::Overtaken) => None,
             Err(LeaseError::Away(why)) => Some(Part::Done(Permission::Away(why), Some(LOOK_AGAIN))),
             Err(LeaseError::Forbidden(why)) => Some(Part::denied(words::lease_forbidden(&why), LOOK_AGAIN * 6)),
+            Err(LeaseError::Unauthorized(why)) => Some(Part::denied(words::token_refused(&why), LOOK_AGAIN * 2)),
         }
     }
 
@@ -369,6 +373,17 @@ impl Agent {
             Err(finding) => Part::Done(Permission::Denied(Rest::blocked(&finding, super::RETRY)), Some(super::RETRY)),
         }
     }
+}
+
+/// What follows where the other nodes cannot be seen. Only an API that does not answer lets this node repair drift without a turn:
+/// where it answers, other nodes may be in the middle of a change.
+fn unread(why: AskError, release: &Release) -> Box<Part> {
+    Box::new(match why {
+        AskError::Away(why) => Part::Done(Permission::Away(why), Some(LOOK_AGAIN)),
+        AskError::Forbidden(right) => Part::denied(words::peers_forbidden(&right), LOOK_AGAIN * 6),
+        AskError::Unauthorized(why) => Part::denied(words::token_refused(&why), LOOK_AGAIN * 2),
+        AskError::Missing => Part::denied(words::daemon_set_missing(release), LOOK_AGAIN * 6),
+    })
 }
 
 /// Another node whose turn it is: of its kubelet the last report matters.

@@ -1,7 +1,7 @@
 //! What a node says while the rollout does not let it begin.
 
-use super::super::Seen;
 use super::super::peers::Peers;
+use super::super::{Release, Seen};
 use crate::cluster::{CONTROL_PLANE_LABELS, LEASE_NAME, LEASE_NAMESPACE};
 use crate::phase::{NodeState, Phase};
 use crate::report::short;
@@ -109,6 +109,35 @@ pub(super) fn lease_forbidden(why: &str) -> NodeState {
         "this agent may not read and update the Lease {LEASE_NAMESPACE}/{LEASE_NAME}: {why}; the chart's role gives it that right"
     );
     NodeState::new(Phase::Blocked, "LeaseForbidden", message)
+}
+
+/// A missing permission to see the other nodes.
+pub(super) fn peers_forbidden(right: &str) -> NodeState {
+    let message = format!(
+        "this agent may not {right}; without it the agent does not know whether another node changes now, so it changes nothing; \
+         the chart's roles give it that right"
+    );
+    NodeState::new(Phase::Blocked, "PeersForbidden", message)
+}
+
+/// The API server does not know this agent.
+pub(super) fn token_refused(why: &str) -> NodeState {
+    let message = format!(
+        "the API server refuses this agent's token: {why}; the kubelet renews the token and the agent tries again; if this lasts, \
+         delete the agent's pod"
+    );
+    NodeState::new(Phase::Blocked, "TokenRefused", message)
+}
+
+/// The DaemonSet was deleted without its pods.
+pub(super) fn daemon_set_missing(release: &Release) -> NodeState {
+    let name = release.daemon_set.as_deref().unwrap_or_default();
+    let message = format!(
+        "the DaemonSet {}/{name}, which runs this agent, was deleted, so the agent changes nothing: install the chart again, or \
+         remove everything with schedpatch restore --purge on each node",
+        release.namespace
+    );
+    waiting("DaemonSetMissing", message)
 }
 
 /// A record that this agent cannot use.
