@@ -1,6 +1,8 @@
 //! What follows a verdict: record the proof, commit again, roll back, or clear a revision.
 
+use super::rollout::Renewal;
 use super::{Agent, FailingOriginal, HEALTH_INTERVAL, RETRY, Rest, Seen, Turn};
+use crate::finding::Finding;
 use crate::journal::Initiator;
 use crate::phase::{NodeState, Phase};
 use crate::plan::Direction;
@@ -31,12 +33,23 @@ impl Agent {
         }
     }
 
-    /// Commits the text in place once more.
-    pub(super) fn nudge(&mut self, seen: &Seen) -> Turn {
+    /// Commits the text in place once more. Like every commit it needs this node's turn and must follow its renewal at once; without
+    /// the turn other nodes may be in the middle of a change, and the trial goes on.
+    pub(super) async fn nudge(&mut self, seen: &Seen) -> Turn {
+        let deadline = match self.renew_turn().await {
+            Renewal::Alone => None,
+            Renewal::Renewed(deadline) => Some(deadline),
+            Renewal::NotOurs => {
+                let message =
+                    "the scheduler did not notice the last commit, and it is not this node's turn to commit once more";
+                let node_state = NodeState::new(Phase::Verifying, "NotYetProven", message);
+                return Rest { node_state, after: HEALTH_INTERVAL * 5 }.into();
+            }
+        };
         tracing::warn!("this generation was not noticed: committing once more");
         self.reporting.counts.nudges += 1;
         let trial = self.work.trial.take();
-        if let Err(finding) = self.write(Direction::Nudge, Initiator::Agent, seen.text()) {
+        if let Err(finding) = self.write_within(deadline, Direction::Nudge, seen.text()) {
             self.work.trial = trial;
             return Rest::blocked(&finding, RETRY).into();
         }
@@ -80,6 +93,13 @@ impl Agent {
         Turn::Again
     }
 
+    /// Remembers that what is in place could not be started and is not to blame, before it is taken back: the other nodes must know.
+    fn note_stop(&self, seen: &Seen, words: &str) -> Result<(), Finding> {
+        let Some(digest) = seen.journal.current.as_ref().and_then(|commit| commit.digest) else { return Ok(()) };
+        let request = self.request(Direction::Judge, Initiator::Agent);
+        reconcile::amend(&request, &self.env(), &|journal| journal.stopped(digest, words)).map(drop)
+    }
+
     /// Takes a revision back that failed. One that ran before the original changed is marked for this original only.
     pub(super) fn roll_back(&mut self, seen: &Seen, failure: Failure) -> Turn {
         let message = &failure.message;
@@ -92,10 +112,10 @@ impl Agent {
         let original = seen.journal.original.filter(|_| has_run);
         // an image or a mount that cannot be had is nobody's fault: what is wanted is tried again later
         let is_blameless = matches!(failure.cause, Cause::NotPulled | Cause::NotStarted) && !has_run;
-        let stopped = self.member.as_mut().filter(|_| is_blameless);
-        let (direction, initiator) = if let Some(member) = stopped {
-            let digest = seen.journal.current.as_ref().and_then(|commit| commit.digest);
-            member.stop(digest, message, self.began.elapsed());
+        let (direction, initiator) = if is_blameless && self.member.is_some() {
+            if let Err(finding) = self.note_stop(seen, message) {
+                return Rest::blocked(&finding, RETRY).into();
+            }
             (Direction::LastGood, Initiator::Agent)
         } else {
             let (revision, reason) = (revision.clone(), message.clone());

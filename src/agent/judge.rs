@@ -69,7 +69,7 @@ impl Agent {
             // what others made of a commit is recorded by the pass that applies, not by this one
             (Action::Prove, Some(rest)) if !seen.is_current() => Turn::Sleep(rest),
             (Action::Prove, _) => self.prove(seen),
-            (Action::Nudge, _) => self.nudge(seen),
+            (Action::Nudge, _) => self.nudge(seen).await,
             (Action::RollBack(failure), _) => self.roll_back(seen, failure),
             (Action::Forgive(failure), _) => self.forgive(seen, &failure),
             (Action::Resume, _) => {

@@ -15,7 +15,7 @@ use crate::cluster::{AskError, CONTROL_PLANE_LABELS, asked};
 use crate::fleet;
 use crate::report::PeerCounts;
 use crate::revision::Digest;
-use crate::rollout::{AgentState, Other, Scheduler};
+use crate::rollout::{self, AgentState, Other, Scheduler};
 use crate::target::{self, SCHEDULER_PODS, SchedulerElsewhere};
 
 /// Where kubelets renew their Leases: a node's own has its name.
@@ -108,7 +108,9 @@ pub(super) async fn read(
     });
     let template = |metadata: &ObjectMeta| metadata.annotations.as_ref()?.get(TEMPLATE)?.parse::<i64>().ok();
     let has_traces = |item: &NodeItem| {
-        item.metadata.annotations.as_ref().is_some_and(|all| all.contains_key("schedpatch.io/verified-digest"))
+        let ours = |key: &String| key.strip_prefix("schedpatch.io/").map(str::to_owned);
+        let is_trace = |(key, value): (&String, &String)| ours(key).is_some_and(|key| rollout::is_trace(&key, value));
+        item.metadata.annotations.iter().flatten().any(is_trace)
     };
     Ok(Peers {
         others: others.collect(),
@@ -118,7 +120,7 @@ pub(super) async fn read(
         is_leader: leading.as_deref() == Some(node),
         daemon_set: set.as_ref().and_then(|set| set.uid.clone()).unwrap_or_default(),
         is_outdated: set.as_ref().and_then(template).is_some_and(|newest| newest > release.template),
-        has_traces: all.values().any(has_traces),
+        has_traces: all.values().any(has_traces) || schedulers.values().any(|one| one.revision.is_some()),
         counts: PeerCounts {
             control_planes: all.len(),
             schedulers: all.keys().filter(|name| is_healthy(name)).count(),

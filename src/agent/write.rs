@@ -1,7 +1,7 @@
 //! Everything that the agent writes to the host goes through here, and on through `reconcile`.
 
 use super::{Agent, Seen};
-use crate::apply;
+use crate::apply::{self, Deadline};
 use crate::finding::Finding;
 use crate::journal::Initiator;
 use crate::plan::Direction;
@@ -17,6 +17,18 @@ impl Agent {
         expected_text: Option<Digest>,
     ) -> Result<Outcome, Finding> {
         let request = Request { expected_text, ..self.request(direction, initiator) };
+        let outcome = reconcile::run(&request, &self.env(), &mut |event| log(&event));
+        self.note(outcome)
+    }
+
+    /// One pass that commits within a time, if there is a limit.
+    pub(super) fn write_within(
+        &mut self,
+        deadline: Option<Deadline>,
+        direction: Direction,
+        expected_text: Option<Digest>,
+    ) -> Result<Outcome, Finding> {
+        let request = Request { expected_text, deadline, ..self.request(direction, Initiator::Agent) };
         let outcome = reconcile::run(&request, &self.env(), &mut |event| log(&event));
         self.note(outcome)
     }

@@ -1,5 +1,6 @@
 //! `schedpatch rollout`: the rollout over all control-plane nodes, as the Lease has it.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use super::output::{block_on, print, print_answer};
 use super::write::now;
 use crate::cluster::{LEASE_NAME, LEASE_NAMESPACE, LeaseError, LeaseNow, RolloutLease};
 use crate::finding::Finding;
-use crate::fleet::{self, Columns};
+use crate::fleet::{self, Columns, Unanswered};
 use crate::rollout::Record;
 
 const EXAMPLES: &str = "\
@@ -80,6 +81,9 @@ enum Action {
     Forget {
         /// The node
         node: String,
+        /// Also one whose agent runs: its turn ends, and another node may begin while it is in the middle of a change
+        #[arg(long)]
+        force: bool,
     },
     /// Make the Lease, where the chart did not
     Init,
@@ -97,47 +101,76 @@ impl Args {
         match self.action {
             Action::Status(args) => args.run(&client, &lease).await,
             Action::Pause => {
-                change(&lease, |record| record.paused = true).await?;
+                change(&client, &lease, |record| record.paused = true).await.map_err(Unanswered::finding)?;
                 said("The rollout is paused: no node begins anything new.")
             }
             Action::Resume => {
-                change(&lease, |record| record.paused = false).await?;
+                change(&client, &lease, |record| record.paused = false).await.map_err(Unanswered::finding)?;
                 said("The rollout goes on.")
             }
             Action::Retry => {
-                change(&lease, Record::retry).await?;
+                change(&client, &lease, Record::retry).await.map_err(Unanswered::finding)?;
                 said("What failed is tried again.")
             }
-            Action::Forget { node } => {
-                change(&lease, |record| record.forget(&node)).await?;
+            Action::Forget { node, force } => {
+                forget(&client, &lease, &node, force).await?;
                 said(&format!("The rollout goes on without node {node}, until its agent writes again."))
             }
             Action::Init => match lease.create().await {
                 Ok(()) => said(&format!("The Lease {LEASE_NAMESPACE}/{LEASE_NAME} is there.")),
                 Err(LeaseError::Overtaken) => said(&format!("The Lease {LEASE_NAMESPACE}/{LEASE_NAME} was there.")),
-                Err(error) => Err(of_error(&error)),
+                Err(error) => Err(of_error(&error).finding()),
             },
         }
     }
 }
 
-/// The Lease, or why it cannot be used.
-pub(super) async fn read(lease: &RolloutLease) -> Result<(LeaseNow, Record), Finding> {
+/// Goes on without a node. One that nobody knows is a typo; one that lives goes on by itself.
+async fn forget(client: &kube::Client, lease: &RolloutLease, node: &str, is_forced: bool) -> Result<(), Finding> {
+    let (_, record) = read(lease).await.map_err(Unanswered::finding)?;
+    let nodes = fleet::nodes_now(client).await.map_err(Unanswered::finding)?;
+    let is_alive = if is_forced { false } else { fleet::is_alive(client, node).await.map_err(Unanswered::finding)? };
+    if let Some(finding) = fleet::must_not_forget(node, &record.unwrap_or_default(), &nodes, is_alive) {
+        return Err(finding);
+    }
+    let existing: BTreeSet<String> = nodes.into_iter().map(|node| node.name).collect();
+    let forget = |record: &mut Record| {
+        record.forgotten.retain(|name| existing.contains(name));
+        record.forget(node);
+    };
+    change(client, lease, forget).await.map(drop).map_err(Unanswered::finding)
+}
+
+/// The Lease and its record, if there is one, or why they cannot be used.
+pub(super) async fn read(lease: &RolloutLease) -> Result<(LeaseNow, Option<Record>), Unanswered> {
     let now = lease.read().await.map_err(|error| of_error(&error))?.ok_or_else(|| {
         let message = format!("there is no Lease {LEASE_NAMESPACE}/{LEASE_NAME}");
-        Finding::error("no-lease", message, "install the chart, or make it with schedpatch rollout init")
+        let way_out = "install the chart, or make it with schedpatch rollout init";
+        Unanswered::Refused(Finding::error("no-lease", message, way_out))
     })?;
     let record = now.record().map_err(|error| {
         let message = format!("the record in the Lease {LEASE_NAMESPACE}/{LEASE_NAME} cannot be used: {error}");
-        Finding::error("rollout-record", message, "use the newest schedpatch")
+        Unanswered::Refused(Finding::error("rollout-record", message, "use the newest schedpatch"))
     })?;
-    Ok((now, record.unwrap_or_default()))
+    Ok((now, record))
 }
 
-/// Changes the record, however often somebody else is faster.
-pub(super) async fn change(lease: &RolloutLease, change: impl Fn(&mut Record)) -> Result<Record, Finding> {
+/// Changes the record, however often somebody else is faster. Where there is none and a node shows that something was begun, the
+/// record was lost: the agents must know that.
+pub(super) async fn change(
+    client: &kube::Client,
+    lease: &RolloutLease,
+    change: impl Fn(&mut Record),
+) -> Result<Record, Unanswered> {
     for _ in 0..MAX_WRITES {
-        let (now, mut record) = read(lease).await?;
+        let (now, record) = read(lease).await?;
+        let mut record = if let Some(record) = record {
+            record
+        } else {
+            let nodes = fleet::nodes_now(client).await?;
+            let is_rebuilt = nodes.len() > 1 && nodes.iter().any(|node| node.has_begun);
+            Record { is_rebuilt, ..Record::default() }
+        };
         change(&mut record);
         match lease.replace(&now, &record).await {
             Ok(()) => return Ok(record),
@@ -148,25 +181,25 @@ pub(super) async fn change(lease: &RolloutLease, change: impl Fn(&mut Record)) -
     Err(of_error(&LeaseError::Overtaken))
 }
 
-pub(super) fn of_error(error: &LeaseError) -> Finding {
+pub(super) fn of_error(error: &LeaseError) -> Unanswered {
     let name = format!("{LEASE_NAMESPACE}/{LEASE_NAME}");
     match error {
-        LeaseError::Away(why) => Finding::error(
-            "api-away",
-            format!("the API server does not answer: {why}"),
-            "see --kubeconfig and --context",
-        ),
+        LeaseError::Away(why) => {
+            let message = format!("the API server does not answer: {why}");
+            Unanswered::Away(Finding::error("api-away", message, "see --kubeconfig and --context"))
+        }
         LeaseError::Forbidden(why) => {
             let message = format!("you may not read and update the Lease {name}: {why}");
-            Finding::error("lease-forbidden", message, "ask for get and update on leases.coordination.k8s.io there")
+            let way_out = "ask for get and update on leases.coordination.k8s.io there";
+            Unanswered::Refused(Finding::error("lease-forbidden", message, way_out))
         }
         LeaseError::Unauthorized(why) => {
             let message = format!("the API server does not know you (401): {why}");
-            Finding::error("api-unauthorized", message, "log in again, or give another --context")
+            Unanswered::Refused(Finding::error("api-unauthorized", message, "log in again, or give another --context"))
         }
         LeaseError::Overtaken => {
             let message = format!("others keep writing the Lease {name}");
-            Finding::error("lease-busy", message, "try again in a moment")
+            Unanswered::Away(Finding::error("lease-busy", message, "try again in a moment"))
         }
     }
 }
@@ -199,8 +232,9 @@ impl StatusArgs {
         };
         let mut last = None;
         loop {
-            let (_, record) = read(lease).await?;
-            let nodes = fleet::nodes_now(client).await.map_err(fleet::Unanswered::finding)?;
+            let (_, record) = read(lease).await.map_err(Unanswered::finding)?;
+            let record = record.unwrap_or_default();
+            let nodes = fleet::nodes_now(client).await.map_err(Unanswered::finding)?;
             let text = fleet::show_rollout(&record, &nodes, columns, now());
             if !self.watch {
                 return Ok(text);

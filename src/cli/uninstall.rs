@@ -12,7 +12,7 @@ use super::output::{block_on, print_answer};
 use super::rollout::{ApiArgs, change, read};
 use crate::cluster::RolloutLease;
 use crate::finding::Finding;
-use crate::fleet::{self, Agents, NodeSummary, Unanswered};
+use crate::fleet::{self, Agents, Leftover, NodeSummary, patiently};
 use crate::rollout::Record;
 
 const EXAMPLES: &str = "\
@@ -38,6 +38,8 @@ upgrade with other values) cancels it too. Without this program:
 
 /// How often the progress is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// An agent that is just being replaced is there again after this time.
+const COMES_SOON: Duration = Duration::from_mins(1);
 
 /// Remove our edit from every control-plane node, or from some, one by one, and wait until it is gone
 #[derive(Debug, clap::Args)]
@@ -73,9 +75,10 @@ impl Args {
     }
 
     async fn act(self) -> Result<String, Finding> {
-        let client = self.api.connect().await?;
-        let agents = fleet::agents(&client, self.namespace.as_deref()).await.map_err(Unanswered::finding)?;
-        let nodes = fleet::nodes_now(&client).await.map_err(Unanswered::finding)?;
+        let (began, client) = (Instant::now(), self.api.connect().await?);
+        let until = began + self.timeout;
+        let agents = patiently(until, || fleet::agents(&client, self.namespace.as_deref())).await?;
+        let nodes = patiently(until, || fleet::nodes_now(&client)).await?;
         let Some(agents) = agents else {
             let left = with_traces(&nodes);
             return if left.is_empty() {
@@ -84,46 +87,56 @@ impl Args {
                 Err(nobody_there(&left))
             };
         };
+        let lease = RolloutLease::new(client.clone());
         if self.cancel {
-            change(&RolloutLease::new(client), Record::cancel_uninstall).await?;
+            patiently(until, || change(&client, &lease, Record::cancel_uninstall)).await?;
             return Ok("The request is withdrawn: the agents apply the configuration again.\n".to_owned());
         }
         let asked: BTreeSet<String> = self.node.iter().cloned().collect();
         if let Some(finding) = no_such_agent(&asked, &agents, &nodes) {
             return Err(finding);
         }
-        let agents = Agents { nodes: if asked.is_empty() { agents.nodes } else { asked.clone() }, ..agents };
         if self.dry_run {
-            let names: Vec<&str> = agents.nodes.iter().map(String::as_str).collect();
-            return Ok(format!("Our edit and our files would be removed from: {}\n", names.join(", ")));
+            let all = Leftover::of(&Record::default(), &nodes, &agents.nodes, &agents.nodes, &asked);
+            let said = format!("Our edit and our files would be removed from: {}\n", all.waits.join(", "));
+            let is_possible = all.without_agent.is_empty();
+            return if is_possible { Ok(said) } else { Ok(said + &no_agent_on(&all.without_agent).message + "\n") };
         }
-        let lease = RolloutLease::new(client.clone());
         let release = (agents.uid.clone(), agents.template);
-        change(&lease, |record| record.ask_uninstall(&release, &asked)).await?;
-        self.wait(&client, &lease, &agents).await
+        patiently(until, || change(&client, &lease, |record| record.ask_uninstall(&release, &asked))).await?;
+        self.wait(&client, &lease, &agents, &asked, began).await
     }
 
-    async fn wait(self, client: &kube::Client, lease: &RolloutLease, agents: &Agents) -> Result<String, Finding> {
-        let began = Instant::now();
+    async fn wait(
+        self,
+        client: &kube::Client,
+        lease: &RolloutLease,
+        first: &Agents,
+        asked: &BTreeSet<String>,
+        began: Instant,
+    ) -> Result<String, Finding> {
+        let until = began + self.timeout;
         let mut told: BTreeSet<String> = BTreeSet::new();
         loop {
-            let (_, record) = read(lease).await?;
-            let nodes = fleet::nodes_now(client).await.map_err(Unanswered::finding)?;
-            let existing: BTreeSet<&String> = nodes.iter().map(|node| &node.name).collect();
-            let must: Vec<&String> = agents.nodes.iter().filter(|node| existing.contains(node)).collect();
-            let left = left(&record, &must);
-            for node in must.iter().filter(|node| record.restored.contains_key(**node)) {
-                if told.insert((*node).clone()) {
+            // the API may be away for a moment: the leader of etcd is restarted, or a load balancer changes
+            let (_, record) = patiently(until, || read(lease)).await?;
+            let record = record.unwrap_or_default();
+            let nodes = patiently(until, || fleet::nodes_now(client)).await?;
+            let agents = patiently(until, || fleet::agents(client, self.namespace.as_deref())).await?;
+            let agents = agents.map(|agents| agents.nodes).unwrap_or_default();
+            let left = Leftover::of(&record, &nodes, &agents, &first.nodes, asked);
+            for node in left.done.iter().chain(&left.annotated) {
+                if told.insert(node.clone()) {
                     let _ = writeln!(std::io::stderr(), "{:>6.1}s  {node}: removed", began.elapsed().as_secs_f64());
                 }
             }
-            let (forgotten, done): (Vec<&String>, Vec<&String>) =
-                must.iter().partition(|node| record.forgotten.contains(**node));
-            // the annotations go last
-            if left.is_empty() && with_traces(&nodes).iter().all(|node| !done.contains(node)) {
-                return Ok(all_done(&done, &forgotten));
+            if left.is_done() {
+                return Ok(all_done(&left));
             }
-            if began.elapsed() >= self.timeout {
+            if left.is_stuck() && began.elapsed() >= COMES_SOON.min(self.timeout) {
+                return Err(no_agent_on(&left.without_agent));
+            }
+            if Instant::now() >= until {
                 return Err(too_late(self.timeout, &left, &nodes));
             }
             tokio::time::sleep(LOOK_EVERY).await;
@@ -131,37 +144,47 @@ impl Args {
     }
 }
 
-/// Nodes that have not said that they are done. Nodes that a person forgot are not waited for.
-fn left(record: &Record, must: &[&String]) -> Vec<String> {
-    let is_done = |node: &String| record.restored.contains_key(node) || record.forgotten.contains(node);
-    must.iter().filter(|node| !is_done(node)).map(|node| (*node).clone()).collect()
-}
-
-fn all_done(done: &[&String], forgotten: &[&String]) -> String {
-    let s = if done.len() == 1 { "" } else { "s" };
-    let names: Vec<&str> = forgotten.iter().map(|name| name.as_str()).collect();
-    let without = if names.is_empty() {
+fn all_done(left: &Leftover) -> String {
+    let s = if left.done.len() == 1 { "" } else { "s" };
+    let without = if left.forgotten.is_empty() {
         String::new()
     } else {
-        format!(", without {}, which the rollout was told to forget: it follows when it is back", names.join(", "))
+        format!(
+            ", without {}, which the rollout was told to forget: its agent removes our edit if it is back before the agents are \
+             uninstalled; otherwise run schedpatch restore --purge on that node",
+            left.forgotten.join(", ")
+        )
     };
-    format!("Nothing of schedpatch is left on {} node{s}{without}.\n", done.len())
+    format!("Nothing of schedpatch is left on {} node{s}{without}.\n", left.done.len())
 }
 
 fn with_traces(nodes: &[NodeSummary]) -> Vec<&String> {
-    nodes.iter().filter(|node| !node.phase.is_empty()).map(|node| &node.name).collect()
+    nodes.iter().filter(|node| node.is_annotated).map(|node| &node.name).collect()
 }
 
-fn too_late(timeout: Duration, left: &[String], nodes: &[NodeSummary]) -> Finding {
-    let words = left.iter().map(|name| {
+fn too_late(timeout: Duration, left: &Leftover, nodes: &[NodeSummary]) -> Finding {
+    let words = left.waits.iter().map(|name| {
         let said = nodes.iter().find(|node| node.name == *name).map(|node| format!("{} {}", node.phase, node.message));
         format!("{name} ({})", said.unwrap_or_default().trim())
     });
-    let message =
-        format!("after {} s our edit is not removed from: {}", timeout.as_secs(), words.collect::<Vec<_>>().join(", "));
+    let of_edit = words.collect::<Vec<_>>().join(", ");
+    let parts = [
+        ("our edit is not removed from", of_edit),
+        ("our edit is removed, and the annotations of the node are not yet, on", left.annotated.join(", ")),
+        ("no agent runs that could remove our edit on", left.without_agent.join(", ")),
+    ];
+    let parts =
+        parts.into_iter().filter(|(_, names)| !names.is_empty()).map(|(what, names)| format!("{what}: {names}"));
+    let message = format!("after {} s {}", timeout.as_secs(), parts.collect::<Vec<_>>().join("; "));
     let way_out = "run it again; for a node that will not come back: schedpatch rollout forget NODE; by hand on the node: \
                    schedpatch restore --purge; then helm uninstall --no-hooks";
     Finding::error("not-removed", message, way_out)
+}
+
+fn no_agent_on(names: &[String]) -> Finding {
+    let message = format!("no agent runs that could remove our edit from: {}", names.join(", "));
+    let way_out = "run schedpatch restore --purge on each of these nodes, then schedpatch rollout forget NODE, and run this again";
+    Finding::error("no-agent-there", message, way_out)
 }
 
 /// Nodes that nobody can be asked on.

@@ -34,7 +34,8 @@ pub(super) fn gap(row: &NodeRow, wanted: Option<&str>) -> Option<Missing> {
         return lacks("WantedUnknown", "what is wanted is not known, see below".to_owned());
     };
     if said.digest.as_deref() != Some(wanted) {
-        let message = "the agent does not see the ConfigMap as it is now; the kubelet shows it within about a minute";
+        let message = "the agent has not taken up the ConfigMap as it is now; that takes a moment. If it lasts, the agent's log says why: it may not read the \
+                       ConfigMap through the API, or the ConfigMap is gone";
         return lacks("SourceNotSeen", message.to_owned());
     }
     if phase != "Ready" {

@@ -12,6 +12,7 @@ mod rollout;
 mod show;
 mod step;
 mod table;
+mod uninstall;
 mod wait;
 mod wanted;
 
@@ -22,10 +23,11 @@ pub use ask::{Unanswered, ask, connect};
 pub use extenders::extenders;
 pub(crate) use judge::leading;
 pub use judge::{ClusterObjects, judge};
-pub use members::{Agents, NodeSummary, agents, nodes_now};
+pub use members::{Agents, NodeSummary, agents, is_alive, nodes_now};
 pub use rollout::show_rollout;
 pub use show::{age, show};
 pub use table::{Columns, NOTHING, table};
+pub use uninstall::{Leftover, must_not_forget, patiently};
 pub use wait::wait;
 
 use crate::finding::{Finding, Level};

@@ -15,7 +15,7 @@ use crate::revision::{Digest, REVISION_DIGITS};
 use crate::timestamp::Timestamp;
 pub use preflight::Preflights;
 pub use restart::{Restart, RestartState};
-pub use rollout::SealedCommit;
+pub use rollout::{SealedCommit, StoppedChange};
 
 /// Raised when a field changes its meaning or goes.
 const FORMAT_VERSION: u32 = 3;
@@ -93,6 +93,9 @@ pub struct Journal {
     /// The last digest that every node had proven, and what carries it here
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed: Option<SealedCommit>,
+    /// What was taken back here without blame, and is tried again later
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<StoppedChange>,
     /// How often a person had asked to try again what failed, as far as this node knows
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u64,
@@ -223,6 +226,7 @@ impl Default for Journal {
             hold: None,
             recent: Vec::new(),
             sealed: None,
+            stopped: None,
             retries: 0,
             owner: None,
             preflights: Preflights::default(),
@@ -334,6 +338,8 @@ impl Journal {
     pub fn proven(mut self, text: Digest) -> Self {
         if self.is_current(text) {
             self.last_good.clone_from(&self.current);
+            let digest = self.current.as_ref().and_then(|commit| commit.digest);
+            self.stopped = self.stopped.take().filter(|stopped| Some(stopped.digest) != digest);
         }
         self
     }

@@ -47,6 +47,8 @@ pub enum Why {
     Rebuild,
     /// This node was forgotten, and is here
     Returned,
+    /// Those who know more of a lost record had the time to say it
+    Rebuilt,
     /// Nothing of ours is left here
     Restored,
     /// The agents were installed anew after somebody had asked to take them out
@@ -140,11 +142,18 @@ fn no_turn(view: &View<'_>, now: Timestamp) -> NextStep {
         }
     }
     if let Some(digest) = want::can_seal(view) {
-        return write(record, Why::Seal, |record| record.seal(digest, record.seals + 1));
+        return write(record, Why::Seal, |record| {
+            record.seal(digest, record.seals + 1);
+            record.is_rebuilt = false;
+            // who does not exist is not waited for, and says so itself when it comes
+            record.forgotten.retain(|name| others.iter().any(|other| other.name == *name));
+        });
     }
     let Some(wanted) = want::change(view) else {
         let is_news = record.must_restore(&me.name) && !record.restored.contains_key(&me.name);
-        return if is_news {
+        return if record.is_rebuilt {
+            write(record, Why::Rebuilt, |record| record.is_rebuilt = false)
+        } else if is_news {
             write(record, Why::Restored, |record| {
                 record.restored.insert(me.name.clone(), now);
             })
@@ -155,6 +164,11 @@ fn no_turn(view: &View<'_>, now: Timestamp) -> NextStep {
     if let Some(waiting) = order::why_wait(view, wanted) {
         return NextStep::Wait(waiting);
     }
+    take_turn(view, wanted)
+}
+
+fn take_turn(view: &View<'_>, wanted: NeededChange) -> NextStep {
+    let View { record, me, .. } = view;
     write(record, Why::TakeTurn, |record| {
         record.is_rebuilt = false;
         record.turns += 1;

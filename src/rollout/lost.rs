@@ -4,6 +4,15 @@ use super::record::{ChangeKind, Entry, Failed, Record};
 use super::view::{AgentState, Other, View};
 use crate::timestamp::Timestamp;
 
+/// Phases of a node on which something was begun.
+const BEGUN: [&str; 6] = ["Applying", "Verifying", "Restoring", "RolledBack", "Degraded", "Unknown"];
+
+/// Whether an annotation of a node, without its prefix, shows that something was begun there: then a Lease without a record has
+/// lost it.
+pub fn is_trace(key: &str, value: &str) -> bool {
+    matches!(key, "revision" | "generation" | "verified-digest") || key == "phase" && BEGUN.contains(&value)
+}
+
 /// The record once a lost turn is dealt with; none if the turn is not lost, or if nothing can be said of it yet.
 pub(super) fn after(view: &View<'_>, entry: &Entry, now: Timestamp) -> Option<Box<Record>> {
     let View { record, me, waited, limits, .. } = view;

@@ -15,6 +15,7 @@ mod want;
 
 pub use asked::{FORGET, PAUSE, REQUESTS, RETRY, UNINSTALL, UNINSTALL_NODE, asked};
 pub use decide::{NextStep, Why, step};
+pub use lost::is_trace;
 pub use memory::{MAX_GAP, Memory};
 pub use order::Waiting;
 pub use record::{ChangeKind, Entry, Failed, Record, RecordError, Stopped, Uninstall};

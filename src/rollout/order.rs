@@ -23,7 +23,7 @@ pub enum Waiting {
         /// Why
         words: String,
     },
-    /// A commit failed here a moment ago
+    /// A commit did not happen here a moment ago, or what is wanted was taken back without blame
     BackOff,
     /// The scheduler itself checks what this node would commit
     Preflight,
@@ -70,7 +70,7 @@ pub(super) fn must_not_go(view: &View<'_>, wanted: NeededChange) -> Option<Waiti
     let is_last = me.is_healthy && others.iter().all(|other| !is_healthy(other));
     if !me.is_listed {
         Some(Waiting::NotListed)
-    } else if me.backs_off {
+    } else if me.backs_off || is_new && me.too_soon_for.is_some() && me.too_soon_for == wanted.digest {
         Some(Waiting::BackOff)
     } else if is_new && record.paused {
         Some(Waiting::Paused)

@@ -218,6 +218,8 @@ impl Record {
     /// Everything that failed may be tried again; older marks are void.
     pub fn retry(&mut self) {
         self.retries += 1;
+        // what begins next is a rollout of its own
+        self.digest = None;
         self.failed.clear();
         self.stopped = None;
     }

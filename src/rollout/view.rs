@@ -64,8 +64,10 @@ pub struct Me {
     pub is_overwritten: bool,
     /// Whether what is in place must be written differently, without being another digest
     pub is_outmoded: bool,
-    /// Whether a commit failed here, or was taken back without blame, a moment ago
+    /// Whether no commit may follow now, whatever it is for: the last one did not happen, or a brake holds
     pub backs_off: bool,
+    /// A digest that is not begun here yet: it was taken back without blame a moment ago
+    pub too_soon_for: Option<Digest>,
     /// The last digest that every node had proved and that can be put back here
     pub last_sealed: Option<Sealed>,
     /// What failed here, and how many retries there had been when it did

@@ -27,6 +27,9 @@ pub fn needed_change(record: &Record, me: &Me, on_failure: OnFailure) -> Option<
         let is_there = me.in_place == Some(wanted);
         return if is_there {
             repair(me)
+        } else if me.too_soon_for == Some(wanted) && repair(me).is_some() {
+            // what is wanted waits, and what was overwritten does not
+            repair(me)
         } else {
             Some(NeededChange { change: ChangeKind::New, digest: Some(wanted) })
         };

@@ -46,3 +46,57 @@ fn a_node_that_is_lost_in_its_turn_is_waited_for_until_it_is_forgotten() {
         }
     });
 }
+
+#[test]
+fn what_failed_before_anything_was_proven_is_known_again_after_the_record_was_lost() {
+    fleet(|mut fleet| async move {
+        fleet.want("crash.");
+        fleet.start().await;
+        fleet.until_all(Phase::RolledBack, 600).await;
+        fleet.pass(30).await;
+        let starts = fleet.starts();
+        fleet.lose_record();
+        fleet.pass(600).await;
+        assert_eq!(fleet.starts(), starts, "nobody tries it again: {}", fleet.story());
+        assert_eq!(fleet.record().failed.len(), 1, "{}", fleet.story());
+    });
+}
+
+#[test]
+fn a_commit_that_nobody_noticed_is_not_made_once_more_without_the_turn() {
+    fleet(|mut fleet| async move {
+        fleet.want("one");
+        fleet.start().await;
+        while fleet.nodes[1].revision().is_none() {
+            fleet.pass(1).await;
+        }
+        fleet.nodes[1].kubelet.borrow_mut().is_running = false;
+        let generation = fleet.nodes[1].journal().generation;
+        fleet.change_record(|record| {
+            record.entry = None;
+            record.paused = true;
+        });
+        fleet.pass(200).await;
+        assert_eq!(fleet.nodes[1].journal().generation, generation, "{}", fleet.story());
+        fleet.nodes[1].kubelet.borrow_mut().is_running = true;
+        fleet.change_record(|record| record.paused = false);
+        fleet.until_all(Phase::Ready, 400).await;
+    });
+}
+
+#[test]
+fn with_its_turn_a_node_commits_once_more_what_nobody_noticed() {
+    fleet(|mut fleet| async move {
+        fleet.want("one");
+        fleet.start().await;
+        while fleet.nodes[1].revision().is_none() {
+            fleet.pass(1).await;
+        }
+        fleet.nodes[1].kubelet.borrow_mut().is_running = false;
+        let generation = fleet.nodes[1].journal().generation;
+        fleet.pass(200).await;
+        assert_eq!(fleet.nodes[1].journal().generation, generation + 1, "{}", fleet.story());
+        fleet.nodes[1].kubelet.borrow_mut().is_running = true;
+        fleet.until_all(Phase::Ready, 400).await;
+    });
+}

@@ -5,8 +5,8 @@ use std::time::Duration;
 use schedpatch::phase::Phase;
 use serde_json::json;
 
-use crate::api::DAEMON_SETS;
-use crate::fleet::fleet;
+use crate::api::{DAEMON_SETS, Fault};
+use crate::fleet::{Fleet, fleet};
 use crate::kubelet::FUSSY_IMAGE;
 use crate::node::MANIFEST;
 
@@ -63,6 +63,8 @@ fn what_fails_on_the_first_node_reaches_no_other() {
         assert_eq!(fleet.record().retries, 1);
         fleet.until_all(Phase::RolledBack, 600).await;
         assert_eq!(fleet.record().failed.len(), 1, "{}", fleet.story());
+        let begun = fleet.api.events().iter().filter(|(reason, _)| reason == "RolloutBegan").count();
+        assert_eq!(begun, 3, "the first one, the bad one and the retry: {:#?}", fleet.api.events());
         // another configuration is welcome
         fleet.want("two");
         fleet.pass(5).await;
@@ -140,5 +142,22 @@ fn a_change_of_three_nodes_takes_no_longer_than_three_restarts() {
         // the kubelet's time, that of the scheduler, and settling; each is seen at the next full second
         let goal = Duration::from_secs(3 * (12 + 3 + 10 + 2) + 5);
         assert!(began.elapsed() <= goal, "{:?}, goal {goal:?}: {}", began.elapsed(), fleet.story());
+    });
+}
+
+#[test]
+fn only_who_takes_the_turn_says_that_the_rollout_begins() {
+    fleet(|mut fleet| async move {
+        fleet.bring_up().await;
+        let begun = |fleet: &Fleet| fleet.api.events().iter().filter(|(reason, _)| reason == "RolloutBegan").count();
+        let before = begun(&fleet);
+        // two nodes ask at once, and the answer takes its time
+        fleet.api.set_fault(Fault::Slow(300));
+        fleet.want("two");
+        fleet.pass(20).await;
+        fleet.api.set_fault(Fault::None);
+        fleet.until_all(Phase::Ready, 300).await;
+        fleet.pass(30).await;
+        assert_eq!(begun(&fleet), before + 1, "{:#?}", fleet.api.events());
     });
 }

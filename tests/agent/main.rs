@@ -16,6 +16,7 @@ mod fleet_api;
 mod fleet_lost;
 mod fleet_rollout;
 mod fleet_rules;
+mod fleet_stopped;
 mod fleet_uninstall;
 mod kubelet;
 mod life;

@@ -20,4 +20,5 @@ mod program;
 mod rollout_view;
 mod sandbox;
 mod target;
+mod uninstall;
 mod usage;

@@ -19,6 +19,7 @@ fn node(name: &str, phase: &str, reason: &str, since: &str) -> NodeSummary {
         revision: "0a1b2c3d4e5f".to_owned(),
         generation: "7".to_owned(),
         scheduler: "v1.36.4".to_owned(),
+        ..NodeSummary::default()
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use schedpatch::revision::Digest;
 use schedpatch::rollout::{
-    ChangeKind, Failed, Me, NeededChange, NextStep, OnFailure, Other, Record, Sealed, View, Why, Work, step,
+    ChangeKind, Failed, Me, NeededChange, NextStep, OnFailure, Other, Record, Sealed, View, Why, Work, is_trace, step,
 };
 use schedpatch::timestamp::Timestamp;
 
@@ -61,6 +61,10 @@ impl World {
         {
             read = (self.version, old.1.clone(), old.2.clone());
         }
+        if self.is_record_lost {
+            read.1.is_rebuilt = self.has_traces();
+        }
+        let node = &mut self.nodes[number];
         let (version, record, others) = read.clone();
         node.processes[index].seen = Some(read);
         let waits = node.processes[index].memory.note(clock, &record, &others);
@@ -133,6 +137,7 @@ impl World {
         }
         let is_mine = record.entry.as_ref().is_some_and(|entry| entry.node == self.nodes[number].name);
         self.record = *record;
+        self.is_record_lost = false;
         if self.bug == Bug::NoEntry && is_mine {
             self.record.entry = None;
         }
@@ -178,6 +183,8 @@ impl World {
         }
         node.write_file();
         (node.is_changing, node.is_exempt) = (true, false);
+        // the agent says so before it commits
+        (node.has_traces, node.shown.is_changing) = (true, true);
         node.free(&nonce);
         Ok(())
     }
@@ -265,6 +272,7 @@ impl World {
             is_overwritten: node.file != node.text(),
             is_outmoded: false,
             backs_off: false,
+            too_soon_for: None,
             last_sealed: journal.sealed.map(|(digest, number)| Sealed { digest, revision: revision(digest), number }),
             marks: journal.marks.clone(),
             retries: journal.retries,
@@ -282,7 +290,17 @@ impl World {
         shown.wanted = me.wanted;
         shown.is_blocked = me.is_blocked && me.in_place != me.wanted;
         shown.is_changing = me.work == Work::Pending;
+        let phase = if shown.is_changing {
+            "Verifying"
+        } else if me.marks.is_empty() {
+            "Waiting"
+        } else {
+            "RolledBack"
+        };
+        let generation = me.in_place.map(|_| ("generation", "1"));
+        let is_begun = generation.into_iter().chain([("phase", phase)]).any(|(key, value)| is_trace(key, value));
         shown.proven = me.in_place.filter(|_| me.work == Work::Settled && !me.is_overwritten);
+        self.nodes[number].has_traces = is_begun;
     }
 }
 

@@ -104,7 +104,8 @@ impl World {
                 format!("the Node {name} is {}", if is_deleted { "deleted" } else { "registered" })
             }
             _ if rng.once_in(4) => {
-                self.write(|record| *record = Record { is_rebuilt: true, ..Record::default() });
+                (self.record, self.is_record_lost) = (Record::default(), true);
+                self.version += 1;
                 "the record is lost".to_owned()
             }
             _ => return,

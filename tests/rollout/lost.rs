@@ -128,3 +128,22 @@ fn a_forgotten_node_is_not_waited_for_until_it_is_back() {
     scene.record.forget("cp1");
     assert!(!scene.writes(Why::Returned).forgotten.contains("cp1"));
 }
+
+#[test]
+fn a_lost_record_is_whole_again_once_it_is_sealed_or_the_wait_is_over() {
+    let mut scene = scene();
+    scene.record = Record { is_rebuilt: true, sealed: Some(digest(OLD)), seals: 1, ..Record::default() };
+    scene.waited.record = LIMITS.patience;
+    scene.me.in_place = Some(digest(NEW));
+    scene.others.iter_mut().for_each(|other| other.proven = Some(digest(NEW)));
+    scene.record.forget("cp3");
+    scene.record.forget("cp9");
+    let record = scene.writes(Why::Seal);
+    assert!(!record.is_rebuilt && record.sealed == Some(digest(NEW)));
+    assert!(record.forgotten.iter().eq(["cp3"]), "there is no cp9: {:?}", record.forgotten);
+    scene.record = Record { is_rebuilt: true, ..record };
+    scene.waited.record = LIMITS.takeover - Duration::from_secs(1);
+    assert_eq!(scene.waits(), Waiting::Rebuilding { node: None });
+    scene.waited.record = LIMITS.takeover;
+    assert!(!scene.writes(Why::Rebuilt).is_rebuilt);
+}

@@ -230,3 +230,20 @@ fn who_waits_for_its_preflight_takes_no_turn_and_gives_one_back() {
     scene.waited.own_write = Some(Duration::ZERO);
     assert_eq!(scene.writes(Why::GiveBack).entry, None, "a turn of before a restart is not used without a verdict");
 }
+
+#[test]
+fn what_was_taken_back_without_blame_waits_and_nothing_else_does() {
+    let mut scene = scene();
+    scene.me.too_soon_for = Some(digest(NEW));
+    assert_eq!(scene.waits(), Waiting::BackOff);
+    scene.me.too_soon_for = Some(digest(OLD));
+    scene.writes(Why::TakeTurn);
+    // drift is repaired, and everything is removed on request
+    scene.me.too_soon_for = Some(digest(NEW));
+    scene.me.wanted = Some(digest(OLD));
+    scene.me.is_overwritten = true;
+    assert_eq!(scene.writes(Why::TakeTurn).entry.expect("a turn").change, ChangeKind::Repair);
+    scene.me.wanted = Some(digest(NEW));
+    scene.record.ask_uninstall(&("set".to_owned(), 1), &std::collections::BTreeSet::new());
+    assert_eq!(scene.writes(Why::TakeTurn).entry.expect("a turn").change, ChangeKind::Restore);
+}

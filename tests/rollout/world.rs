@@ -119,12 +119,16 @@ pub struct Node {
     /// As the API shows it
     pub shown: Other,
     pub beats: u64,
+    /// Whether its annotations show that something was begun there
+    pub has_traces: bool,
 }
 
 pub struct World {
     pub bug: Bug,
     pub record: Record,
     pub version: u64,
+    /// Whether the Lease has no record at all
+    pub is_record_lost: bool,
     pub nodes: Vec<Node>,
     pub wanted: usize,
     pub template: i64,
@@ -161,6 +165,7 @@ impl World {
             was_bad,
             record: Record::default(),
             version: 1,
+            is_record_lost: true,
             nodes: (0..nodes).map(|number| Node::new(format!("cp{}", number + 1))).collect(),
             wanted: 0,
             template: 1,
@@ -201,8 +206,16 @@ impl World {
 
     /// A person's write: against what is there.
     pub fn write(&mut self, change: impl FnOnce(&mut Record)) {
+        if std::mem::take(&mut self.is_record_lost) {
+            self.record.is_rebuilt = self.has_traces();
+        }
         change(&mut self.record);
         self.version += 1;
+    }
+
+    /// Whether a Lease without a record has lost it: a node shows that something was begun. Otherwise the cluster is new.
+    pub fn has_traces(&self) -> bool {
+        self.nodes.iter().filter(|node| !node.is_deleted).any(|node| node.has_traces)
     }
 
     /// The kubelet of a node does its work: text, scheduler, report.
@@ -328,6 +341,7 @@ impl Node {
             is_deleted: false,
             shown,
             beats: 0,
+            has_traces: false,
         }
     }
 }

@@ -158,7 +158,12 @@ impl Agent {
         let is_restore = needed.change == ChangeKind::Restore;
         let direction = match needed.way_back() {
             Some(back) => back,
-            None if needed.change == ChangeKind::Repair && seen.plan.is_refused() => Direction::LastGood,
+            // something else is wanted, which failed or waits
+            None if needed.change == ChangeKind::Repair
+                && (seen.plan.is_refused() || needed.digest != seen.plan.digest) =>
+            {
+                Direction::LastGood
+            }
             None => Direction::Apply,
         };
         let first = if direction == Direction::Apply {

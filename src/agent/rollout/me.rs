@@ -47,7 +47,8 @@ impl Agent {
         let owner = seen.journal.owner.as_ref().filter(|owner| **owner != own)?;
         let message = format!(
             "the state directory {} belongs to the agents of {owner}, and this agent is one of {own}: uninstall one of the two, \
-             or remove what the other left with schedpatch restore --purge",
+             or remove what the other left with schedpatch restore --purge; if they are one release whose name, namespace or \
+             fullnameOverride changed, change it back",
             self.settings.state_dir
         );
         let node_state = NodeState::new(Phase::Blocked, "AnotherRelease", message);
@@ -77,6 +78,7 @@ impl Agent {
             && !is_overwritten
             && !is_outmoded
             && !self.is_on_trial(seen)
+            && seen.journal.stopped.is_none()
             && unreported(seen, &record).is_none()
     }
 
@@ -93,6 +95,17 @@ impl Agent {
         let is_known = |bad: &Bad| bad.digest.is_some_and(|digest| record.has_failed(digest)) && !bad.is_reported;
         if let Some(digest) = journal.bad.values().find(|bad| is_known(bad)).and_then(|bad| bad.digest) {
             return Some(self.amend(session, &move |journal| journal.reported(digest)));
+        }
+        if let Some(stopped) = &journal.stopped {
+            let known = record.stopped.as_ref().filter(|known| known.node == self.options.node);
+            let is_known = known.is_some_and(|known| known.digest == stopped.digest);
+            let is_wanted = seen.plan.digest.is_none_or(|wanted| wanted == stopped.digest);
+            if !is_wanted || stopped.is_reported && !is_known || record.has_failed(stopped.digest) {
+                return Some(self.amend(session, &|journal| journal.resumed()));
+            }
+            if is_known && !stopped.is_reported {
+                return Some(self.amend(session, &|journal| journal.stop_reported()));
+            }
         }
         let digest = record.sealed.filter(|sealed| InPlace::of(seen).digest == Some(*sealed) && seen.was_proven())?;
         let known = journal.sealed.as_ref().map(|sealed| (sealed.digest, sealed.number));
@@ -122,8 +135,10 @@ impl Agent {
         }
         let is_bad = plan.revision.as_ref().is_some_and(|revision| journal.bad.contains_key(revision));
         let backs_off = self.backs_off(seen);
-        let stopped = self.member.as_ref().and_then(|member| member.stopped.as_ref());
-        let stopped = stopped.filter(|(digest, _)| entry.is_some_and(|entry| entry.digest == Some(*digest)));
+        let now = self.now();
+        let too_soon_for = self.member.as_mut().and_then(|member| member.too_soon_for(journal.stopped.as_ref(), now));
+        let stopped = journal.stopped.as_ref();
+        let stopped = stopped.filter(|stopped| entry.is_some_and(|entry| entry.digest == Some(stopped.digest)));
         let failed = |(revision, bad): (&String, &Bad)| {
             let words = format!("revision {revision}: {}", bad.reason);
             let failed = Failed { digest: bad.digest?, node: self.options.node.clone(), words, since: bad.since };
@@ -154,7 +169,8 @@ impl Agent {
             retries: journal.retries,
             // whether the revision is to blame shows when what came back runs
             unreported: unreported(seen, record).filter(|_| !is_pending).and_then(failed),
-            stopped: stopped.map(|(_, words)| words.clone()),
+            too_soon_for,
+            stopped: stopped.map(|stopped| stopped.words.clone()),
             is_healthy: peers.is_healthy,
             is_leader: peers.is_leader,
             awaits_preflight: false,
@@ -220,7 +236,8 @@ fn led_to_original(entry: &Entry, seen: &Seen) -> bool {
 fn unreported<'s>(seen: &'s Seen, record: &Record) -> Option<(&'s String, &'s Bad)> {
     let is_news = |bad: &Bad| {
         bad.digest.is_some_and(|digest| !record.has_failed(digest) && record.sealed != Some(digest))
-            && !bad.is_reported
+            // what is wanted and failed must be known, also to a record that lost it
+            && (!bad.is_reported || bad.digest == seen.plan.digest)
             && bad.retries >= record.retries
     };
     seen.journal.bad.iter().find(|(_, bad)| is_news(bad))

@@ -7,6 +7,7 @@ use kube::Client;
 
 use crate::apply::Deadline;
 use crate::cluster::{Followed, Known, LEASE_NAME, LeaseNow, RolloutLease};
+use crate::journal::StoppedChange;
 use crate::revision::Digest;
 use crate::rollout::{Memory, REQUESTS, Record};
 
@@ -22,12 +23,10 @@ pub(in crate::agent) struct Member {
     pub(super) memory: Memory,
     /// Until when the commit of the own turn may happen
     pub(super) deadline: Option<Deadline>,
-    /// Until when nothing is begun, because the last try came to nothing
+    /// Until when nothing is begun, because the last commit did not happen
     pub(super) backs_off_until: Option<Duration>,
-    /// A change that was taken back without blame: what was asked for, and why
-    pub(super) stopped: Option<(Digest, String)>,
-    /// How often in a row that happened
-    pub(super) stops: u32,
+    /// Until when what was taken back without blame is not begun: the digest, how often that had happened before, and when
+    pub(super) pause: Option<(Digest, u32, Duration)>,
     /// When the own turn was written last
     pub(super) written: Option<Duration>,
     /// How often in a row this node had to wait
@@ -41,27 +40,29 @@ impl Member {
     pub fn new(client: &Client) -> Self {
         let lease = RolloutLease::new(client.clone());
         let followed = Followed::begin(lease.api(), LEASE_NAME);
-        let (memory, deadline, backs_off_until, stopped) = (Memory::default(), None, None, None);
         Self {
             lease,
             followed,
-            memory,
-            deadline,
-            backs_off_until,
-            stopped,
-            stops: 0,
+            memory: Memory::default(),
+            deadline: None,
+            backs_off_until: None,
+            pause: None,
             written: None,
             waits: 0,
             last_written: None,
         }
     }
 
-    /// A change could not be made here, and nobody is to blame: tried again, less and less often.
-    pub fn stop(&mut self, digest: Option<Digest>, words: &str, now: Duration) {
-        self.stops = if self.stopped.as_ref().map(|(known, _)| *known) == digest { self.stops + 1 } else { 0 };
-        self.stopped = digest.map(|digest| (digest, words.to_owned()));
-        let pause = (FIRST_BACK_OFF * 2_u32.pow(self.stops.min(4))).min(LAST_BACK_OFF);
-        self.backs_off_until = Some(now + pause);
+    /// The digest that is not begun yet, because it was taken back a moment ago. A new process waits as long as the one before.
+    pub(super) fn too_soon_for(&mut self, stopped: Option<&StoppedChange>, now: Duration) -> Option<Digest> {
+        let Some(StoppedChange { digest, times, .. }) = stopped else {
+            self.pause = None;
+            return None;
+        };
+        let known = self.pause.filter(|(known, known_times, _)| (known, known_times) == (digest, times));
+        let pause = (FIRST_BACK_OFF * 2_u32.pow((*times).min(4))).min(LAST_BACK_OFF);
+        let (.., until) = *self.pause.insert(known.unwrap_or((*digest, *times, now + pause)));
+        (now < until).then_some(*digest)
     }
 
     /// Waits for news of the rollout. What this process wrote itself is none.

@@ -2,6 +2,7 @@
 //! and commits when it is this node's turn.
 
 mod commit;
+mod keep;
 mod me;
 mod member;
 mod words;
@@ -14,20 +15,21 @@ use super::peers::{self, Peers};
 use super::preflight::Gate;
 use super::turn::Rest;
 use super::{Agent, ClientHandle, Release, Seen};
-use crate::apply::Deadline;
 use crate::cluster::{AskError, LeaseError, LeaseNow};
 use crate::phase::{NodeState, Phase};
 use crate::reconcile::{self, Session};
 use crate::report::RolloutReport;
-use crate::rollout::{self, NeededChange, NextStep, Record, View, Why};
+use crate::revision::Digest;
+use crate::rollout::{self, NeededChange, NextStep, Record, View};
+pub(super) use keep::Renewal;
 pub(super) use member::Member;
 
 /// A commit must follow the answer to the write of its turn within this time.
 const GO_WITHIN: Duration = Duration::from_secs(2);
 /// A turn is renewed this often.
 const RENEW: Duration = Duration::from_secs(30);
-/// After so long without a renewal the holder of a turn is dead: it would have renewed three times, its liveness probe would have
-/// failed, and the kubelet would have killed it.
+/// After so long without a renewal the holder of a turn counts as dead: it would have renewed three times. Its liveness probe may
+/// take longer; a process that wakes later commits nothing, because the deadline of its turn is over at the rename.
 const TAKEOVER: Duration = Duration::from_secs(200);
 /// A lost turn of which nothing can be said is cleared after this time.
 const CLEAR: Duration = Duration::from_mins(1);
@@ -143,7 +145,7 @@ impl Agent {
         let member = self.member.as_mut()?;
         let waited = member.memory.note(now, record, &peers.others);
         if let Some(asked) = rollout::asked(record, lease.annotations(), &me.daemon_set) {
-            return self.replace(lease, &asked, None).await;
+            return self.replace(lease, &asked, None).await.err();
         }
         let limits = self.wait_limits();
         let view = View { record, me: &me, others: &peers.others, waited, limits, on_failure: self.options.on_failure };
@@ -152,8 +154,16 @@ impl Agent {
                 if let Some(part) = self.prepare(seen, why, &written, session).await {
                     return Some(part);
                 }
-                self.tell_of(why, record, &written);
-                self.replace(lease, &written, Some(why)).await
+                match self.replace(lease, &written, Some(why)).await {
+                    Ok(is_written) => {
+                        // whoever was overtaken has nothing to tell
+                        if is_written {
+                            self.tell_of(why, record, &written);
+                        }
+                        None
+                    }
+                    Err(part) => Some(part),
+                }
             }
             NextStep::Go(needed) => Some(self.commit_in_turn(seen, needed, session.as_ref()).await),
             // what is in place is up to date by its own measure, and must not be mended around the preflight
@@ -161,23 +171,7 @@ impl Agent {
                 gate.map(Part::Refused)
             }
             NextStep::Wait(rollout::Waiting::Preflight) => gate.map(Self::nothing_now),
-            NextStep::Wait(waiting) => {
-                let brake = self.brake_of(seen).filter(|_| waiting == rollout::Waiting::BackOff);
-                let is_first = self.member.as_ref().is_some_and(|member| member.waits < AT_ONCE);
-                let after = self.wait_longer();
-                let after = match waiting {
-                    rollout::Waiting::Yields { .. } if is_first => LOOK_AT_ONCE,
-                    _ => after,
-                };
-                let stopped = self.member.as_ref().and_then(|member| member.stopped.as_ref());
-                let stopped = stopped.filter(|(digest, _)| me.wanted == Some(*digest));
-                let stopped = stopped.filter(|_| waiting == rollout::Waiting::BackOff);
-                Some(match (brake, stopped) {
-                    (Some(rest), _) => Part::Done(Permission::Denied(rest), Some(after)),
-                    (None, Some((_, why))) => Part::denied(words::tries_again(why), after),
-                    (None, None) => Part::denied(words::of_waiting(&waiting, peers, &self.options.node), after),
-                })
-            }
+            NextStep::Wait(waiting) => Some(self.wait_for(seen, &waiting, me.wanted, peers)),
             NextStep::Judge => {
                 let is_uninstall = record.must_restore(&self.options.node);
                 Some(self.judge_first(seen, is_uninstall))
@@ -187,6 +181,24 @@ impl Agent {
                 Some(self.amend(session.as_ref(), &|journal| journal.forgotten()))
             }
             NextStep::Rest => Some(self.rest(&view, seen)),
+        }
+    }
+
+    /// What the node says while it waits, and when it looks again.
+    fn wait_for(&mut self, seen: &Seen, waiting: &rollout::Waiting, wanted: Option<Digest>, peers: &Peers) -> Part {
+        let brake = self.brake_of(seen).filter(|_| *waiting == rollout::Waiting::BackOff);
+        let is_first = self.member.as_ref().is_some_and(|member| member.waits < AT_ONCE);
+        let after = self.wait_longer();
+        let after = match waiting {
+            rollout::Waiting::Yields { .. } if is_first => LOOK_AT_ONCE,
+            _ => after,
+        };
+        let stopped = seen.journal.stopped.as_ref().filter(|stopped| wanted == Some(stopped.digest));
+        let stopped = stopped.filter(|_| *waiting == rollout::Waiting::BackOff);
+        match (brake, stopped) {
+            (Some(rest), _) => Part::Done(Permission::Denied(rest), Some(after)),
+            (None, Some(stopped)) => Part::denied(words::tries_again(&stopped.words), after),
+            (None, None) => Part::denied(words::of_waiting(waiting, peers, &self.options.node), after),
         }
     }
 
@@ -205,37 +217,6 @@ impl Agent {
             },
             after,
         )
-    }
-
-    /// Keeps the own turn during a trial, without asking for more than that needs. None where the turn is not known to be
-    /// this process's.
-    async fn keep_turn(&mut self, seen: &Seen) -> Option<Part> {
-        let (now, node, nonce) = (self.now(), self.options.node.clone(), self.command.clone());
-        let is_own =
-            |record: &Record| record.entry.as_ref().is_some_and(|entry| entry.node == node && entry.nonce == nonce);
-        let member = self.member.as_mut()?;
-        let record = member.known_record().filter(is_own)?;
-        let written = member.written?;
-        if record.must_restore(&node) || record.retries > seen.journal.retries {
-            return None;
-        }
-        let age = now.saturating_sub(written);
-        // a little early, so that it needs no turn of the loop of its own
-        if age + LOOK_AGAIN * 2 >= RENEW {
-            let lease = member.lease.read().await.ok()??;
-            let mut record = lease.record().ok()??;
-            if !is_own(&record) {
-                return None;
-            }
-            if let Some(entry) = &mut record.entry {
-                entry.renewed += 1;
-            }
-            if let Some(part) = self.replace(&lease, &record, Some(Why::Renew)).await {
-                return Some(part);
-            }
-        }
-        let Part::Done(permission, _) = self.judge_first(seen, false) else { return None };
-        Some(Part::Done(permission, Some(RENEW)))
     }
 
     /// How long to wait until the next look at the rollout.
@@ -268,7 +249,9 @@ impl Agent {
         let known = member.known_record();
         let expected = known.as_ref().map(|record| holder(record, node));
         let read_peers = async |holder: Option<String>| {
-            Box::pin(peers::read(client, node, release, holder.as_deref())).await.map_err(|why| unread(why, release))
+            Box::pin(peers::read(client, node, release, holder.as_deref()))
+                .await
+                .map_err(|why| Box::new(unread(why, release)))
         };
         let (lease, peers) = tokio::join!(member.lease.read(), async {
             match &expected {
@@ -326,37 +309,6 @@ impl Agent {
         });
     }
 
-    /// Replaces the record. None where that was done, or somebody else was faster: read again.
-    async fn replace(&mut self, lease: &LeaseNow, record: &Record, why: Option<Why>) -> Option<Part> {
-        let sent = self.now();
-        let deadline = Deadline::within(GO_WITHIN);
-        let member = self.member.as_mut()?;
-        match member.lease.replace(lease, record).await {
-            Ok(()) => {
-                member.last_written = Some(record.clone());
-                let is_own = record.entry.as_ref().is_some_and(|entry| entry.node == self.options.node);
-                if is_own {
-                    member.memory.wrote_turn(sent);
-                    (member.deadline, member.written) = (Some(deadline), Some(sent));
-                } else {
-                    member.memory.gave_turn();
-                }
-                if !matches!(why, Some(Why::Renew)) {
-                    member.waits = 0;
-                }
-                if let Some(why) = why {
-                    tracing::debug!("the rollout was written: {why:?}");
-                }
-                None
-            }
-            // whether it was written the next reading tells
-            Err(LeaseError::Overtaken) => None,
-            Err(LeaseError::Away(why)) => Some(Part::Done(Permission::Away(why), Some(LOOK_AGAIN))),
-            Err(LeaseError::Forbidden(why)) => Some(Part::denied(words::lease_forbidden(&why), LOOK_AGAIN * 6)),
-            Err(LeaseError::Unauthorized(why)) => Some(Part::denied(words::token_refused(&why), LOOK_AGAIN * 2)),
-        }
-    }
-
     /// Changes what is remembered on this host.
     fn amend(
         &self,
@@ -377,13 +329,13 @@ impl Agent {
 
 /// What follows where the other nodes cannot be seen. Only an API that does not answer lets this node repair drift without a turn:
 /// where it answers, other nodes may be in the middle of a change.
-fn unread(why: AskError, release: &Release) -> Box<Part> {
-    Box::new(match why {
+fn unread(why: AskError, release: &Release) -> Part {
+    match why {
         AskError::Away(why) => Part::Done(Permission::Away(why), Some(LOOK_AGAIN)),
         AskError::Forbidden(right) => Part::denied(words::peers_forbidden(&right), LOOK_AGAIN * 6),
         AskError::Unauthorized(why) => Part::denied(words::token_refused(&why), LOOK_AGAIN * 2),
         AskError::Missing => Part::denied(words::daemon_set_missing(release), LOOK_AGAIN * 6),
-    })
+    }
 }
 
 /// Another node whose turn it is: of its kubelet the last report matters.

@@ -21,7 +21,13 @@ pub(super) fn of_waiting(why: &Waiting, peers: &Peers, node: &str) -> NodeState 
                 ChangeKind::Repair => "puts our edit back",
                 ChangeKind::Restore => "removes our edit",
             };
-            waiting("AnotherNode", format!("waiting for node {node}, which {what}; one scheduler changes at a time"))
+            waiting(
+                "AnotherNode",
+                format!(
+                    "waiting for node {node}, which {what}; one scheduler changes at a time. If {node} is lost: delete the Node, \
+                     or schedpatch rollout forget {node}"
+                ),
+            )
         }
         Waiting::Paused => waiting("Paused", "the rollout is paused; schedpatch rollout resume lets it go on"),
         Waiting::Stopped { node, words } => waiting(
@@ -54,7 +60,10 @@ pub(super) fn of_waiting(why: &Waiting, peers: &Peers, node: &str) -> NodeState 
         Waiting::Rebuilding { node } => {
             let who = node.as_ref().map_or_else(
                 || "others may know more of it".to_owned(),
-                |node| format!("node {node} may be in the middle of a change"),
+                |node| {
+                    let way_out = format!("if {node} is lost: delete the Node, or schedpatch rollout forget {node}");
+                    format!("node {node} may be in the middle of a change; {way_out}")
+                },
             );
             waiting("Rebuilding", format!("the record in the Lease {LEASE_NAMESPACE}/{LEASE_NAME} was lost, and {who}"))
         }
