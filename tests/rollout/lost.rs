@@ -142,7 +142,7 @@ fn a_lost_record_is_whole_again_once_it_is_sealed_or_the_wait_is_over() {
     assert!(!record.is_rebuilt && record.sealed == Some(digest(NEW)));
     assert!(record.forgotten.iter().eq(["cp3"]), "there is no cp9: {:?}", record.forgotten);
     scene.record = Record { is_rebuilt: true, ..record };
-    scene.waited.record = LIMITS.takeover - Duration::from_secs(1);
+    scene.waited.record = LIMITS.renew;
     assert_eq!(scene.waits(), Waiting::Rebuilding { node: None });
     scene.waited.record = LIMITS.takeover;
     assert!(!scene.writes(Why::Rebuilt).is_rebuilt);
