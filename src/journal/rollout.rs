@@ -55,6 +55,8 @@ impl Journal {
             self.retries = retries;
             self.stopped = None;
             self.bad.retain(|_, bad| bad.retries >= retries);
+            // the host may have been strange for a moment only
+            self.preflights.cannot_judge = None;
         }
         self
     }

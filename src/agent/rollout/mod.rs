@@ -19,8 +19,7 @@ use crate::cluster::{AskError, LeaseError, LeaseNow};
 use crate::phase::{NodeState, Phase};
 use crate::reconcile::{self, Session};
 use crate::report::RolloutReport;
-use crate::revision::Digest;
-use crate::rollout::{self, NeededChange, NextStep, Record, View};
+use crate::rollout::{self, Me, NeededChange, NextStep, Record, View};
 pub(super) use keep::Renewal;
 pub(super) use member::Member;
 
@@ -106,6 +105,7 @@ impl Agent {
                 Err(part) => {
                     return match *part {
                         Part::Done(Permission::Away(why), _) => {
+                            self.preflights.note_away();
                             Part::Done(Permission::Away(why), Some(self.wait_longer()))
                         }
                         part => part,
@@ -166,12 +166,12 @@ impl Agent {
                 }
             }
             NextStep::Go(needed) => Some(self.commit_in_turn(seen, needed, session.as_ref()).await),
-            // what is in place is up to date by its own measure, and must not be mended around the preflight
-            NextStep::Wait(rollout::Waiting::Preflight) if needed.and_then(NeededChange::way_back).is_some() => {
+            // what is in place is up to date by its own measure, and must not be mended around the preflight, whatever it waits for
+            NextStep::Wait(_) if gate.is_some() && needed.and_then(NeededChange::way_back).is_some() => {
                 gate.map(Part::Refused)
             }
             NextStep::Wait(rollout::Waiting::Preflight) => gate.map(Self::nothing_now),
-            NextStep::Wait(waiting) => Some(self.wait_for(seen, &waiting, me.wanted, peers)),
+            NextStep::Wait(waiting) => Some(self.wait_for(seen, &me, peers, &waiting)),
             NextStep::Judge => {
                 let is_uninstall = record.must_restore(&self.options.node);
                 Some(self.judge_first(seen, is_uninstall))
@@ -184,8 +184,8 @@ impl Agent {
         }
     }
 
-    /// What the node says while it waits, and when it looks again.
-    fn wait_for(&mut self, seen: &Seen, waiting: &rollout::Waiting, wanted: Option<Digest>, peers: &Peers) -> Part {
+    /// Nothing may be begun yet, for this reason.
+    fn wait_for(&mut self, seen: &Seen, me: &Me, peers: &Peers, waiting: &rollout::Waiting) -> Part {
         let brake = self.brake_of(seen).filter(|_| *waiting == rollout::Waiting::BackOff);
         let is_first = self.member.as_ref().is_some_and(|member| member.waits < AT_ONCE);
         let after = self.wait_longer();
@@ -193,7 +193,7 @@ impl Agent {
             rollout::Waiting::Yields { .. } if is_first => LOOK_AT_ONCE,
             _ => after,
         };
-        let stopped = seen.journal.stopped.as_ref().filter(|stopped| wanted == Some(stopped.digest));
+        let stopped = seen.journal.stopped.as_ref().filter(|stopped| me.wanted == Some(stopped.digest));
         let stopped = stopped.filter(|_| *waiting == rollout::Waiting::BackOff);
         match (brake, stopped) {
             (Some(rest), _) => Part::Done(Permission::Denied(rest), Some(after)),
