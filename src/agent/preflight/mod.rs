@@ -115,8 +115,7 @@ impl Agent {
         if is_locked {
             return self.preflights.last_closed.clone().map_or(Gate::Open, Gate::Closed);
         }
-        let is_forward =
-            needed.is_none_or(|needed| matches!(needed.change, ChangeKind::New | ChangeKind::Repair));
+        let is_forward = needed.is_none_or(|needed| matches!(needed.change, ChangeKind::New | ChangeKind::Repair));
         let gate = match self.judge_release(seen).await {
             Gate::Closed(rest) if is_forward => Gate::Closed(rest),
             _ => self.preflight(seen, record, needed).await,

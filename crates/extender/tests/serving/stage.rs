@@ -172,10 +172,10 @@ pub fn scratch() -> PathBuf {
     dir
 }
 
-/// A configuration that asks this Prometheus ten times a second.
+/// A configuration that asks this Prometheus every second.
 pub fn config(url: &str, policy: &str) -> String {
     format!(
-        "prometheus: {{url: '{url}', interval: 100ms, timeout: 300ms}}\npolicies:\n- {{name: cpu, query: up, prefer: lower, range: {{from: 0, to: 1}}, {policy}}}\n"
+        "prometheus: {{url: '{url}', interval: 1s, timeout: 300ms}}\npolicies:\n- {{name: cpu, query: up, prefer: lower, range: {{from: 0, to: 1}}, {policy}}}\n"
     )
 }
 
