@@ -178,4 +178,34 @@ mod tests {
         }
         assert_eq!(decisions.json().as_array().map(Vec::len), Some(4), "large requests push the others out");
     }
+
+    #[test]
+    fn the_nodes_of_a_pods_last_question_are_kept_those_of_filter_first() {
+        let mut index = Arc::default();
+        let read = |index: &mut Arc<Index>| {
+            let text = "prometheus: {url: 'http://p'}\npolicies:\n- {name: a, query: q, prefer: lower}\n";
+            let config = crate::config::parse("test.yaml".as_ref(), text).expect("valid");
+            let series =
+                ["x", "y"].map(|node| format!(r#"{{"metric":{{"node":"{node}"}},"value":[1,"1"]}}"#)).join(",");
+            let body = format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{series}]}}}}"#);
+            let now = tokio::time::Instant::now();
+            let read =
+                crate::snapshot::Values::read(&config.policies[0], &[body.as_bytes()], &Arc::default(), index, now);
+            read.expect("an answer")
+        };
+        read(&mut index);
+        let mut decisions = Decisions::default();
+        let mut push = |verb: &'static str, names: &[&str]| {
+            let positions = names.iter().map(|name| index.position(name)).collect();
+            let nodes = Some(AskedNodes::new(&index, positions, |at| names[at]));
+            let (time, uid, outcome) = (verb.to_owned(), String::new(), Outcome::Scored(vec![1; names.len()]));
+            decisions.push(Decision { time, verb, pod: "n/p".to_owned(), uid, asked: names.len(), nodes, outcome });
+        };
+        push("filter", &["new", "y", "x"]);
+        push("prioritize", &["x"]);
+        let (nodes, time) = decisions.nodes_of("n/p").expect("asked for");
+        assert_eq!((nodes.names(), time), (["y", "x", "new"].map(str::to_owned).to_vec(), "filter"));
+        assert!(decisions.nodes_of("n/other").is_none());
+        assert_eq!(decisions.last("prioritize", "n/p").and_then(|one| one.points_of("x")), Some(1));
+    }
 }

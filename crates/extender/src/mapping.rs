@@ -75,11 +75,14 @@ impl KnownNode {
     }
 }
 
+/// By value: names of nodes.
+type ByValue = HashMap<Box<str>, Vec<Arc<str>>>;
+
 /// What series can be mapped by: addresses and labels of nodes, and their names where they are known.
 #[derive(Clone, Debug, Default)]
 pub struct NodeBook {
     /// By field (and key of the node label) and value: names of nodes
-    names: HashMap<(NodeField, Option<Arc<str>>), HashMap<Box<str>, Vec<Arc<str>>>>,
+    names: HashMap<(NodeField, Option<Arc<str>>), ByValue>,
     /// All nodes; none where they are not known
     all: Option<HashSet<Arc<str>>>,
 }

@@ -233,7 +233,9 @@ fn what_pods_cost_every_node_changes_nothing() {
         };
         let columns = case.columns();
         let one = score(&columns, &case.asked, Some(&penalties), 0.1);
-        penalties.iter_mut().for_each(|penalty| *penalty += 7.0);
+        for penalty in &mut penalties {
+            *penalty += 7.0;
+        }
         let other = score(&columns, &case.asked, Some(&penalties), 0.1);
         for (one, other) in one.points.iter().zip(&other.points) {
             assert!(one.abs_diff(*other) <= 1, "they differ by rounding at most");

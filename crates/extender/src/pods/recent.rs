@@ -15,7 +15,7 @@ const MAX_EXPECTED: usize = 2_000;
 /// So long a pod counts on the node that got the most points, if no binding is seen.
 pub const EXPECTED_FOR: Duration = Duration::from_secs(5);
 /// Where more nodes than this share the most points, nobody knows where the pod goes.
-const MAX_BEST: usize = 4;
+const MAX_BEST: usize = 16;
 
 /// Pods that were just bound or are about to be.
 #[derive(Debug, Default)]

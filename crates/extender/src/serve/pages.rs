@@ -160,13 +160,13 @@ impl Server {
                 return if is_json { json(format!("{{\"exempt\":\"{why}\"}}\n")) } else { text(200, said) };
             }
         };
-        let (nodes, shown) = match nodes {
-            Some(nodes) => (nodes, None),
-            None => {
+        let (nodes, shown) = nodes.map_or_else(
+            || {
                 let (nodes, shown) = self.nodes_for(&name);
                 (nodes, Some(shown))
-            }
-        };
+            },
+            |nodes| (nodes, None),
+        );
         let now = Instant::now();
         let positions: Vec<u32> = nodes.iter().map(|name| snapshot.index.position(name)).collect();
         let (uid, of) = (&*pod.metadata.uid, (&*snapshot.index, &positions[..]));

@@ -157,12 +157,11 @@ impl Values {
             }
             Some(key) => {
                 self.bytes += VALUE_BYTES;
-                match self.workloads.get_mut(key) {
-                    Some(list) => list.push((position, value)),
-                    None => {
-                        self.bytes += WORKLOAD_BYTES + key.len();
-                        self.workloads.insert(key.into(), vec![(position, value)]);
-                    }
+                if let Some(list) = self.workloads.get_mut(key) {
+                    list.push((position, value));
+                } else {
+                    self.bytes += WORKLOAD_BYTES + key.len();
+                    self.workloads.insert(key.into(), vec![(position, value)]);
                 }
             }
         }

@@ -151,7 +151,7 @@ async fn a_pod_is_patched_again_after_its_pause_and_not_before() {
     let stage = Stage::new(Duration::ZERO, |_, _| Ok(()));
     for _ in 0..3 {
         stage.recover("a");
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        tokio::time::sleep(Duration::from_mins(1)).await;
         stage.recover("a");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }

@@ -71,3 +71,23 @@ async fn values_are_stale_when_they_are_older_than_the_policy_allows() {
     assert!(read.is_stale(policy, Instant::now() + Duration::from_secs(31)));
     assert!(Values::default().is_stale(policy, Instant::now()));
 }
+
+#[test]
+fn values_stay_within_what_is_left_of_the_memory_for_all_policies() {
+    let text =
+        "prometheus: {url: 'http://p'}\npolicies:\n- {name: a, query: a, prefer: lower, match: {app: labels.app}}\n";
+    let config = parse("test.yaml".as_ref(), text).expect("it is valid");
+    let labels: Vec<String> = (0..2000).map(|number| format!(r#""node":"n{number}","app":"a{number}""#)).collect();
+    let series: Vec<(&str, &str)> = labels.iter().map(|labels| (labels.as_str(), "1")).collect();
+    let body = vector(&series);
+    let read = |most: usize| {
+        let (mut reader, mut index) = (Reader::new(&config.policies[0], &Arc::default()), Arc::default());
+        reader.read(body.as_bytes(), &mut index, most).map(|()| (reader.bytes(), index.bytes()))
+    };
+    let (values, names) = read(MAX_BYTES).expect("there is room");
+    assert!(values > 2000 * 16 && names > 2000 * 32, "{values} and {names} bytes");
+    assert!(read(values + names).is_ok());
+    let error = read(values / 2).expect_err("too little").to_string();
+    assert!(error.contains("48 MiB") && error.contains("aggregate"), "{error}");
+    assert!(read(values + 1000).is_err(), "names of nodes count too");
+}
