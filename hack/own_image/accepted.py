@@ -5,7 +5,7 @@ import subprocess
 import time
 
 from . import registry
-from .cluster import GOOD, IMAGE, MANIFEST, PATCH_PODS, PLAIN, ROOT, SPACE, TESTBED, VERSION
+from .cluster import GOOD, IMAGE, MANIFEST, PATCH_PODS, PLAIN, ROOT, SPACE, TESTBED, VERSION, stamped
 
 OLDER = "v1.30.4"
 
@@ -31,6 +31,23 @@ def good(cluster):
     return f"Ready after {time.monotonic() - began:.0f} s, pods are stamped, the image's digest is shown"
 
 
+def hangs(cluster):
+    """What makes the plugin hang, beside the same image: the agent tries what is in place too, and that ends."""
+    values = {"image": IMAGE, "command": "/own-scheduler", "rbac": PATCH_PODS}
+    cluster.helm(values, GOOD)
+    cluster.ready("Ready with the own image", 240, lambda: "own-scheduler" in cluster.run(f"cat {MANIFEST}"))
+    before, began = cluster.scheduler(), time.monotonic()
+    cluster.helm(values, stamped(label="rank", mode="block"))
+    unclear = lambda _, reason, message: reason == "PreflightUnclear" and "that of the text in place ends" in message
+    cluster.wait(unclear, "PreflightUnclear", 200)
+    told = time.monotonic() - began
+    cluster.untouched_since(before)
+    cluster.helm(values, GOOD)
+    cluster.ready("Ready again", 60)
+    assert cluster.scheduler() == before, "the scheduler was restarted for nothing"
+    return f"told after {told:.0f} s, and the scheduler was not touched"
+
+
 def verify(cluster):
     said = cluster.run(f"helm test schedpatch -n {SPACE} --timeout 3m --hide-notes")
     assert "Phase:          Succeeded" in said, said
@@ -49,7 +66,7 @@ def verify(cluster):
 def slow(cluster):
     """An image whose pull takes longer than a preflight may run."""
     archive = ROOT / "target/own-scheduler.tar"
-    seconds = 100
+    seconds = 130
     with registry.served(cluster.name, archive, seconds) as address:
         before, began = cluster.scheduler(), time.monotonic()
         cluster.helm({"image": f"{address}/own-scheduler:{VERSION}", "command": "/own-scheduler", "rbac": PATCH_PODS}, GOOD)

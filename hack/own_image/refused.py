@@ -4,6 +4,14 @@ import time
 
 from .cluster import GOOD, IMAGE, PATCH_PODS, PLAIN, VERSION, stamped
 
+CERTIFICATE = """extenders:
+- urlPrefix: https://127.0.0.1:8889
+  filterVerb: filter
+  ignorable: true
+  enableHTTPS: true
+  tlsConfig: {caData: Z2FyYmFnZQ==}
+"""
+
 # Of a panic the kubelet keeps only the end, the trace.
 # What is wanted, the phase and reason that must follow, and a word of the message. Nothing of it may touch the running scheduler.
 REFUSED = {
@@ -16,6 +24,7 @@ REFUSED = {
     "an image newer than the API server": ({"image": IMAGE, "command": "/own-scheduler", "version": "v1.37.0"}, PLAIN, "", "1.37"),
     "a plugin that blocks": ({"image": IMAGE, "command": "/own-scheduler"}, stamped(label="rank", mode="block"), "PreflightUnclear", "did not end"),
     "a fork that ignores the flag": ({"image": IMAGE, "command": "/own-scheduler-ignores"}, GOOD, "PreflightUnclear", "did not end"),
+    "an extender's certificate that is none": ({}, PLAIN + CERTIFICATE, "PreflightFailed", "certificate"),
     "a plugin that the stock image does not have": ({}, GOOD, "", "Stamp"),
 }
 
@@ -31,6 +40,8 @@ def refused(cluster, scheduler, config, reason, words):
     # an obstacle stays until it is removed; all other preflights are over
     if reason != "PreflightObstructed":
         cluster.no_preflight_left()
+    # what the scheduler itself says comes at once
+    assert reason != "PreflightFailed" or told - changed < 5, f"told only {told - changed:.1f} s after helm upgrade"
     time.sleep(3)
     assert cluster.scheduler() == before, f"the running scheduler was touched: {before} {cluster.scheduler()}"
     return f"told {told - changed:.1f} s after helm upgrade ({told - began:.0f} s in all), the scheduler was not touched"

@@ -53,7 +53,7 @@ def next_minor(cluster):
     cluster.ready("Ready with the own image", 240, lambda: "own-scheduler" in cluster.run(f"cat {MANIFEST}"))
     upgraded = cluster.run("cat /tmp/image-e2e/original.yaml").replace(stock, newer)
     cluster.run(f"cat > {MANIFEST}.new && mv {MANIFEST}.new {MANIFEST}".replace(f"{MANIFEST}.new", "/etc/kubernetes/next.yaml"), stdin=upgraded)
-    said = cluster.wait(lambda phase, _, message: phase == "Blocked" and "v1.37" in message, "Blocked, with both releases", 120)
+    said = cluster.wait(lambda phase, _, message: phase == "Blocked" and "to 1.37" in message, "Blocked, with both releases", 120)
     assert cluster.run(f"cat {MANIFEST}") == upgraded, "the upgraded manifest was changed"
     events = cluster.run("kubectl get events -A --field-selector involvedObject.kind=Node -o json")
     assert "is of another release" in events, "no event says so"

@@ -44,6 +44,12 @@ impl Agent {
                 let node_state = NodeState::new(Phase::Waiting, "ApiAway", message);
                 return Rest { node_state, after: RETRY / 6 }.into();
             }
+            // another image may have gone from the node, which nobody can say now
+            Permission::Away(why) if seen.plan.preflight.as_ref().is_some_and(|own| own.changes_image) => {
+                let message = format!("another image is put back only once the API answers: {why}");
+                let node_state = NodeState::new(Phase::Waiting, "ApiAway", message);
+                return Rest { node_state, after: RETRY / 6 }.into();
+            }
             Permission::Denied(_) | Permission::Away(_) | Permission::Free => {}
         }
         if let Some(rest) = self.must_brake(change, is_drift) {

@@ -244,7 +244,7 @@ impl Agent {
         let failed_for = self.last.cleanup_failed_for;
         let is_only_untidy = seen.is_recorded && failed_for.is_some() && failed_for == seen.text();
         let decision = phase::decide(&seen.plan, &seen.journal, seen.settled || is_only_untidy);
-        let is_lost = seen.lost_revision().is_some();
+        let is_lost = seen.lost_revision().is_some() && !seen.plan.is_left_to_upgrade;
         if is_lost && matches!(decision, Decision::Stay(_) | Decision::VerifyLastGood(_)) {
             if matches!(permission, Permission::Free | Permission::Away(_)) {
                 return self.put_back(seen);

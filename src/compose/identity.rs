@@ -128,12 +128,13 @@ impl Identity {
         Ok(identity)
     }
 
-    /// Beside a configuration file 1.22 ignores `--port=0` and opens its plain port, unless the file says 0 as well.
-    pub fn close_plain_port(&mut self, version: Version, flags: &[Flag]) {
+    /// Beside a configuration file 1.22 ignores `--port=0` and opens its plain port on every address. The file cannot say 0, which
+    /// 1.22 refuses, so the port is open on the loopback only.
+    pub fn hide_plain_port(&mut self, version: Version, flags: &[Flag]) {
         let is_closed = last_flag(flags, "port").is_some_and(|flag| flag.value.as_deref() == Some("0"));
         if is_closed && version.is_within(0, LAST_WITH_PLAIN_PORT) {
             for field in ["healthzBindAddress", "metricsBindAddress"] {
-                self.fields.insert(field.into(), Value::from("0.0.0.0:0"));
+                self.fields.insert(field.into(), Value::from("127.0.0.1:10251"));
                 self.origins.push(Origin { part: field.to_owned(), from: "--port of the target".to_owned() });
             }
         }

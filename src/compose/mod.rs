@@ -104,7 +104,7 @@ pub fn compose(
     let mut base = base.map_err(one)?;
     let mut identity = Identity::of_target(base.as_mut(), &spec.flags, &overrides.args).map_err(one)?;
     if base.is_none() {
-        identity.close_plain_port(target.version, &spec.flags);
+        identity.hide_plain_port(target.version, &spec.flags);
     }
 
     let judge = lint::LintContext { version: target.version, spec, overrides, beside: &others };

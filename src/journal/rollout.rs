@@ -38,6 +38,8 @@ impl Journal {
         if retries > self.retries {
             self.retries = retries;
             self.bad.retain(|_, bad| bad.retries >= retries);
+            // the host may have been strange for a moment only
+            self.preflights.cannot_judge = None;
         }
         self
     }

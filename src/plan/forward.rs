@@ -26,7 +26,10 @@ pub(super) fn apply(
     let mounts = snapshot.mounts.as_ref().map_err(|finding| one(finding.clone()))?;
     let original = target.original(state).map_err(in_target)?;
     let definition = target.kind.read(&original).map_err(in_target)?;
-    upgrade::judge_image(state, settings, target.kind, &*definition).map_err(one)?;
+    if let Err(finding) = upgrade::judge_image(state, settings, target.kind, &*definition) {
+        plan.is_left_to_upgrade = true;
+        return Err(one(finding));
+    }
     let Some(composed) = compose_for(plan, (snapshot, sources), settings, chosen, &*definition)? else {
         plan.findings.push(nothing_wanted());
         return Ok(Vec::new());

@@ -83,6 +83,8 @@ pub struct Plan {
     pub delays_cache: bool,
     /// What the scheduler itself must check before the target is replaced
     pub preflight: Option<PlannedPreflight>,
+    /// Whether the edit stays out on purpose: the cluster was upgraded, and the image that is wanted is of another release
+    pub is_left_to_upgrade: bool,
     /// The file that it is about, as it is now
     pub target: Option<TargetNow>,
     /// The target's text without ours, where it matters

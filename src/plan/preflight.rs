@@ -19,8 +19,8 @@ pub struct PlannedPreflight {
     pub changes_image: bool,
 }
 
-/// The kubelet ends a preflight after so many seconds, even when no agent is there. An image that is not there yet is pulled
-/// first, which may take as long as a person allows.
+/// The kubelet ends a preflight after so many seconds beyond the time that an image may take, even when no agent is there: also
+/// the image that runs may be gone from the node, and must be pulled first.
 const DEADLINE: u64 = 60;
 
 /// Adds a preflight before the step that replaces the target, where one is needed.
@@ -49,8 +49,7 @@ pub(super) fn add(plan: &mut Plan, state: &State, settings: Preflight, direction
     }
     let attempt = state.journal.preflights.attempts + 1;
     let subject = plan.revision.as_deref().unwrap_or("original");
-    let deadline = if changes_image { timeout.as_secs() + DEADLINE } else { DEADLINE };
-    let run = PreflightRun { subject, attempt, deadline };
+    let run = PreflightRun { subject, attempt, deadline: timeout.as_secs() + DEADLINE };
     let Ok(Some(manifest)) = now.kind.preflight(text, &run) else { return };
     let path = now.path.parent().join(&manifest.file);
     let why = "the scheduler itself checks the new text first, and ends; this file is removed afterwards".to_owned();

@@ -29,6 +29,9 @@ pub struct PreflightTrial {
     ran: Option<Duration>,
     /// Whether it was seen at all
     is_noticed: bool,
+    /// Whether the API answered before, and whether it did not later
+    has_answered: bool,
+    was_away: bool,
 }
 
 /// What a preflight comes to.
@@ -44,6 +47,10 @@ pub enum PreflightVerdict {
     Refused(String),
     /// Somebody removed it before it ended: it must begin anew
     Vanished,
+    /// The kubelet did not start it in all the time that it had, for this reason
+    NotStarted(String),
+    /// It was started and did not end, for this reason
+    Endless(String),
     /// Nothing follows from it, for this reason
     Unjudged(String),
 }
@@ -51,17 +58,37 @@ pub enum PreflightVerdict {
 impl PreflightTrial {
     /// A preflight that was just begun.
     pub fn new(timeout: Duration) -> Self {
-        Self { timeout, last_answer: None, asked: Duration::ZERO, ran: None, is_noticed: false }
+        Self {
+            timeout,
+            last_answer: None,
+            asked: Duration::ZERO,
+            ran: None,
+            is_noticed: false,
+            has_answered: false,
+            was_away: false,
+        }
+    }
+
+    /// The API did not answer something else.
+    pub fn note_away(&mut self) {
+        self.was_away |= self.has_answered;
+    }
+
+    /// Whether the API went away in the middle: a plugin that asks it may have ended the scheduler for that reason alone.
+    pub fn was_away(&self) -> bool {
+        self.was_away
     }
 
     /// Judges what is seen `now`.
     pub fn judge(&mut self, seen: &PreflightState, now: Duration) -> PreflightVerdict {
         if let PreflightState::Away(why) = seen {
             self.last_answer = None;
+            self.note_away();
             return PreflightVerdict::Wait(format!("the API does not say what became of the preflight: {why}"));
         }
         let gap = self.last_answer.map_or(Duration::ZERO, |last| now.saturating_sub(last)).min(LONGEST_GAP);
         self.last_answer = Some(now);
+        self.has_answered = true;
         self.asked += gap;
         let is_late = self.asked >= self.timeout;
         let shown = self.timeout.as_secs();
@@ -73,6 +100,9 @@ impl PreflightTrial {
             }
             PreflightState::Away(_) | PreflightState::Absent => {
                 PreflightVerdict::Wait("the kubelet has not noticed the preflight yet".to_owned())
+            }
+            PreflightState::Rejected(words) if self.is_noticed && self.ran.is_none() => {
+                PreflightVerdict::NotStarted(words.clone())
             }
             PreflightState::Rejected(words) => {
                 PreflightVerdict::Unjudged(format!("the kubelet did not run it: {words}"))
@@ -89,10 +119,10 @@ impl PreflightTrial {
                     "the scheduler did not end within {} s: a plugin may wait for something, or the program ignores --write-config-to",
                     RUNS_FOR.as_secs()
                 );
-                PreflightVerdict::Unjudged(message)
+                PreflightVerdict::Endless(message)
             }
             PreflightState::Starting(words) | PreflightState::Obstructed(words) if is_late => {
-                PreflightVerdict::Unjudged(format!("it did not start within {shown} s: {words}"))
+                PreflightVerdict::NotStarted(format!("it did not start within {shown} s: {words}"))
             }
             PreflightState::Starting(words) => {
                 self.is_noticed = true;
@@ -173,15 +203,38 @@ mod tests {
     fn an_image_may_take_minutes_and_a_run_may_not() {
         let pulling = PreflightState::Starting("ContainerCreating".to_owned());
         assert!(matches!(last(&pulling, 595), PreflightVerdict::Wait(_)));
-        assert!(matches!(last(&pulling, 600), PreflightVerdict::Unjudged(_)));
+        assert!(matches!(last(&pulling, 600), PreflightVerdict::NotStarted(_)));
         let failing = PreflightState::Obstructed("ErrImagePull".to_owned());
         assert_eq!(last(&failing, 595), PreflightVerdict::Obstructed("ErrImagePull".to_owned()));
-        assert!(matches!(last(&failing, 600), PreflightVerdict::Unjudged(_)));
+        assert!(matches!(last(&failing, 600), PreflightVerdict::NotStarted(_)));
         assert!(matches!(last(&PreflightState::Running, 55), PreflightVerdict::Wait(_)));
-        assert!(matches!(last(&PreflightState::Running, 60), PreflightVerdict::Unjudged(_)));
+        assert!(matches!(last(&PreflightState::Running, 60), PreflightVerdict::Endless(_)));
         let mut trial = PreflightTrial::new(TIMEOUT);
         (0..500).step_by(5).for_each(|now| drop(trial.judge(&pulling, secs(now))));
         assert!(matches!(trial.judge(&PreflightState::Running, secs(500)), PreflightVerdict::Wait(_)));
+    }
+
+    #[test]
+    fn a_pod_that_the_kubelet_gives_up_before_it_ran_did_not_start() {
+        let late = PreflightState::Rejected("DeadlineExceeded".to_owned());
+        let mut trial = PreflightTrial::new(TIMEOUT);
+        trial.judge(&PreflightState::Obstructed("ErrImagePull".to_owned()), secs(0));
+        assert_eq!(trial.judge(&late, secs(5)), PreflightVerdict::NotStarted("DeadlineExceeded".to_owned()));
+        let mut trial = PreflightTrial::new(TIMEOUT);
+        trial.judge(&PreflightState::Running, secs(0));
+        assert!(matches!(trial.judge(&late, secs(5)), PreflightVerdict::Unjudged(_)), "its image is there");
+    }
+
+    #[test]
+    fn an_api_that_goes_away_in_the_middle_is_remembered() {
+        let away = PreflightState::Away("refused".to_owned());
+        let mut trial = PreflightTrial::new(TIMEOUT);
+        trial.judge(&away, secs(0));
+        assert!(!trial.was_away(), "the first answer has not come yet");
+        trial.judge(&PreflightState::Running, secs(1));
+        trial.judge(&away, secs(2));
+        trial.judge(&ended(1, false), secs(3));
+        assert!(trial.was_away());
     }
 
     #[test]

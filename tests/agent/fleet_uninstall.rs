@@ -2,9 +2,13 @@
 
 use schedpatch::phase::Phase;
 use schedpatch::rollout::Record;
+use schedpatch::settings::Preflight;
 use serde_json::json;
 
+use std::time::Duration;
+
 use crate::fleet::fleet;
+use crate::kubelet::FUSSY_IMAGE;
 use crate::node::MANIFEST;
 
 #[test]
@@ -122,5 +126,55 @@ fn an_uninstall_goes_on_without_a_node_that_is_down_and_that_node_follows() {
         fleet.nodes[lost].start();
         fleet.until_all(Phase::Restored, 300).await;
         assert_eq!(fleet.record().restored.len(), 3, "{}", fleet.story());
+    });
+}
+
+#[test]
+fn an_uninstall_from_another_image_tries_the_original_once_on_each_node() {
+    fleet(|mut fleet| async move {
+        for node in &mut fleet.nodes {
+            node.settings.preflight = Preflight::On { timeout: Duration::from_mins(10) };
+            node.settings.overrides.image = Some(format!("example.org/own:{FUSSY_IMAGE}"));
+        }
+        fleet.bring_up().await;
+        let tried = |fleet: &crate::fleet::Fleet| {
+            fleet.nodes.iter().map(|node| node.kubelet.borrow().preflights.names.len()).collect::<Vec<_>>()
+        };
+        assert_eq!(tried(&fleet), [1, 1, 1], "{}", fleet.story());
+        *fleet.most_down.borrow_mut() = 0;
+        fleet.annotate_lease("schedpatch.io/uninstall", "now");
+        fleet.pass(5).await;
+        fleet.until_all(Phase::Restored, 400).await;
+        assert_eq!(*fleet.most_down.borrow(), 1, "{}", fleet.story());
+        assert_eq!(tried(&fleet), [2, 2, 2], "{}", fleet.story());
+        for node in &fleet.nodes {
+            assert_eq!(node.manifest(), MANIFEST, "{}", fleet.story());
+            assert!(!node.history.borrow().iter().any(|said| said.contains("PreflightUnclear")), "{}", fleet.story());
+        }
+    });
+}
+
+#[test]
+fn a_configuration_that_the_scheduler_refuses_stops_no_scheduler_of_three() {
+    fleet(|mut fleet| async move {
+        for node in &mut fleet.nodes {
+            node.settings.preflight = Preflight::On { timeout: Duration::from_mins(10) };
+        }
+        fleet.bring_up().await;
+        let (before, starts) = (fleet.revisions(), fleet.starts());
+        *fleet.most_down.borrow_mut() = 0;
+        fleet.want("crash.");
+        fleet.pass(60).await;
+        fleet.until_all(Phase::Blocked, 60).await;
+        assert_eq!(
+            (fleet.revisions(), fleet.starts(), *fleet.most_down.borrow()),
+            (before, starts, 0),
+            "{}",
+            fleet.story()
+        );
+        fleet.want("two");
+        fleet.pass(5).await;
+        fleet.until_all(Phase::Ready, 400).await;
+        assert_eq!(*fleet.most_down.borrow(), 1, "{}", fleet.story());
     });
 }

@@ -28,6 +28,7 @@ mod second_kind;
 mod silence;
 #[path = "../support/mod.rs"]
 mod support;
+mod test_pod;
 mod trial;
 mod walk;
 mod writers;

@@ -7,10 +7,11 @@ use schedpatch::journal::Initiator;
 use schedpatch::phase::Phase;
 use schedpatch::plan::Direction;
 use schedpatch::reconcile::{self, Env, Request, Tried};
-use schedpatch::settings::Preflight;
+use schedpatch::report::Report;
+use schedpatch::settings::{OnUpgrade, Preflight};
 use schedpatch::timestamp::Timestamp;
 
-use crate::api::{LEASES, ROLLOUT};
+use crate::api::{Fault, LEASES, ROLLOUT};
 use crate::kubelet::{FUSSY_IMAGE, NEW_IMAGE};
 use crate::node::{MANIFEST, Node, config, story};
 use crate::preflight_pods::Preflighting;
@@ -112,7 +113,7 @@ fn without_a_verdict_the_same_image_is_applied_and_verified() {
             node.kubelet.borrow_mut().preflighting = how;
             node.source(&config("one"));
             node.start();
-            node.until(Phase::Ready, 140).await;
+            node.until(Phase::Ready, 220).await;
             assert_eq!(files_left(&node), Vec::<String>::new(), "{how:?}");
         });
     }
@@ -272,8 +273,12 @@ fn an_upgrade_whose_scheduler_refuses_a_proven_revision_stays_as_it_is() {
 }
 
 fn ask(node: &Node, what: &str) {
+    ask_for(node, what, "now");
+}
+
+fn ask_for(node: &Node, what: &str, value: &str) {
     let mut lease = node.api.object(LEASES, ROLLOUT).expect("it is there");
-    lease["metadata"]["annotations"][what] = serde_json::json!("now");
+    lease["metadata"]["annotations"][what] = serde_json::json!(value);
     node.api.put(LEASES, ROLLOUT, lease);
 }
 
@@ -400,4 +405,166 @@ fn a_preflight_that_somebody_always_removes_begins_again_after_a_pause() {
         node.kubelet.borrow_mut().preflighting = Preflighting::Works;
         node.until(Phase::Ready, 300).await;
     });
+}
+
+#[test]
+fn an_image_that_is_gone_from_the_node_stops_no_running_scheduler() {
+    preflighted(|mut node| async move {
+        node.write_manifest(&MANIFEST.replace("v1.36.1", NEW_IMAGE));
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 60).await;
+        let (manifest, started) = (node.manifest(), node.kubelet.borrow().started());
+        node.kubelet.borrow_mut().has_registry = false;
+        node.source(&config("two"));
+        node.until_report("no image", 30, |report| report.node_state.reason == "PreflightObstructed").await;
+        for _ in 0..40 {
+            node.pass(60).await;
+            assert_eq!((node.manifest(), node.kubelet.borrow().started()), (manifest.clone(), started));
+            let told = node.report.borrow().node_state.clone();
+            assert!(matches!(told.phase, Phase::Blocked | Phase::Preflight), "{told:?}");
+        }
+        assert!(node.journal().bad.is_empty(), "nobody is to blame");
+        node.kubelet.borrow_mut().has_registry = true;
+        node.until_report("two", 900, |report| report.generation == Some(2) && report.node_state.is_ready()).await;
+        assert_eq!(files_left(&node), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_configuration_that_makes_the_scheduler_hang_is_not_applied() {
+    preflighted(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 60).await;
+        let (manifest, started) = (node.manifest(), node.kubelet.borrow().started());
+        node.source(&config("hang."));
+        node.until_report("hangs", 100, |report| report.node_state.reason == "PreflightUnclear").await;
+        assert!(node.message().contains("that of the text in place ends"), "{}", node.message());
+        node.pass(1_800).await;
+        assert_eq!((node.manifest(), node.kubelet.borrow().started()), (manifest, started));
+        assert!(node.journal().bad.is_empty());
+        node.source(&config("two"));
+        node.until_report("two", 90, |report| report.generation == Some(2) && report.node_state.is_ready()).await;
+    });
+}
+
+#[test]
+fn what_the_scheduler_refuses_is_not_applied_where_the_text_in_place_cannot_be_tried() {
+    preflighted(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 60).await;
+        let manifest = node.manifest();
+        node.source(&config("crash."));
+        // the first one's, the refused one's, and that of the text in place
+        while preflights(&node) < 3 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        node.kubelet.borrow_mut().preflighting = Preflighting::Killed;
+        node.until_report("unclear", 30, |report| report.node_state.reason == "PreflightUnclear").await;
+        assert!(node.message().contains("crash. is refused"), "{}", node.message());
+        assert_eq!(node.manifest(), manifest);
+        node.kubelet.borrow_mut().preflighting = Preflighting::Works;
+        node.until_report("refused", 120, |report| report.node_state.reason == "PreflightFailed").await;
+    });
+}
+
+#[test]
+fn a_refusal_while_the_api_was_away_is_tried_again_before_it_counts() {
+    preflighted(|mut node| async move {
+        node.settings.overrides.image = Some(format!("example.org/own:{FUSSY_IMAGE}"));
+        node.kubelet.borrow_mut().preflighting = Preflighting::Blocks;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Preflight, 5).await;
+        node.pass(5).await;
+        node.api.set_fault(Fault::Code(503));
+        node.pass(5).await;
+        // a plugin that asks the API in its constructor ends
+        node.kubelet.borrow_mut().preflighting = Preflighting::Fails;
+        node.pass(5).await;
+        node.api.set_fault(Fault::None);
+        node.pass(1).await;
+        node.kubelet.borrow_mut().preflighting = Preflighting::Works;
+        node.until(Phase::Ready, 120).await;
+        assert!(node.journal().bad.is_empty());
+    });
+}
+
+#[test]
+fn a_person_who_insists_ends_the_pause_and_the_doubt() {
+    preflighted(|mut node| async move {
+        node.kubelet.borrow_mut().preflighting = Preflighting::Fails;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 60).await;
+        assert!(node.journal().preflights.cannot_judge.is_some());
+        ask(&node, "schedpatch.io/retry");
+        node.kubelet.borrow_mut().preflighting = Preflighting::Works;
+        node.source(&config("crash."));
+        node.until_report("refused", 60, |report| report.node_state.reason == "PreflightFailed").await;
+        assert!(node.journal().preflights.cannot_judge.is_none());
+        node.source(&config("hang."));
+        node.until_report("hangs", 200, |report| report.node_state.reason == "PreflightUnclear").await;
+        let tried = preflights(&node);
+        ask(&node, "schedpatch.io/retry");
+        node.pass(20).await;
+        assert_eq!(preflights(&node), tried + 1, "at once, and not after the pause");
+    });
+}
+
+#[test]
+fn what_was_accepted_long_ago_is_tried_again_once_a_pause_ends() {
+    preflighted(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 60).await;
+        ask_for(&node, "schedpatch.io/pause", "true");
+        node.stop().await.expect("it stops");
+        let manifest = node.manifest();
+        node.settings.overrides.image = Some(format!("example.org/own:{NEW_IMAGE}"));
+        node.start();
+        node.pass(3_600).await;
+        assert_eq!((preflights(&node), node.manifest()), (2, manifest.clone()), "{}", node.message());
+        // the kubelet removed what no container used
+        node.kubelet.borrow_mut().has_registry = false;
+        ask_for(&node, "schedpatch.io/pause", "false");
+        node.until_report("no image", 60, |report| report.node_state.reason == "PreflightObstructed").await;
+        assert_eq!(node.manifest(), manifest);
+        node.kubelet.borrow_mut().has_registry = true;
+        node.until_report("put in", 120, |report| report.generation == Some(2) && report.node_state.is_ready()).await;
+    });
+}
+
+#[test]
+fn after_an_upgrade_to_another_minor_release_another_image_stays_out_unless_it_is_kept() {
+    for kept in [false, true] {
+        preflighted(|mut node| async move {
+            node.settings.overrides.image = Some(format!("example.org/own:{FUSSY_IMAGE}"));
+            node.settings.overrides.image_on_upgrade = if kept { OnUpgrade::Keep } else { OnUpgrade::Remove };
+            node.source(&config("one"));
+            node.start();
+            node.until(Phase::Ready, 60).await;
+            let upgraded = MANIFEST.replace("v1.36.1", "v1.37.0");
+            node.write_manifest(&upgraded);
+            if kept {
+                node.until_report("put back", 90, |report| {
+                    report.generation == Some(2) && report.node_state.is_ready()
+                })
+                .await;
+                assert!(node.manifest().contains(FUSSY_IMAGE));
+            } else {
+                let stays = |report: &Report| report.node_state.reason == "ImageUpgraded";
+                let report = node.until_report("left alone", 60, stays).await;
+                assert_eq!(report.node_state.phase, Phase::Blocked);
+                assert!(report.node_state.message.contains("of another release"), "{}", report.node_state.message);
+                node.pass(1_800).await;
+                assert_eq!(
+                    (node.manifest(), node.report.borrow().node_state.reason.as_str()),
+                    (upgraded, "ImageUpgraded")
+                );
+            }
+        });
+    }
 }

@@ -87,11 +87,14 @@ fn status(root: &Path, manifest: &Value, how: Preflighting, has_registry: bool, 
     }
     let image = container["image"].as_str().expect("an image");
     let has_typo = words.iter().any(|word| word.starts_with("--typo"));
+    let config = last("--config=").map(|path| root.join(path.trim_start_matches('/')));
+    let hangs =
+        config.and_then(|path| std::fs::read_to_string(path).ok()).is_some_and(|config| config.contains("hang."));
     let ended = |code: i32, words: &str| json!({ "terminated": { "exitCode": code, "reason": "Error", "message": words, "containerID": "containerd://p" } });
     let state = match fate_of(root, image, has_typo, last("--config="), has_registry) {
         Fate::NoImage => json!({ "waiting": { "reason": "ErrImagePull", "message": "no such host" } }),
         Fate::NoMount => json!({ "waiting": { "reason": "ContainerCreating" } }),
-        _ if age < CHECK || how == Preflighting::Blocks => json!({ "running": {} }),
+        _ if age < CHECK || how == Preflighting::Blocks || hangs => json!({ "running": {} }),
         _ if how == Preflighting::Fails => ended(1, "Error: this host is strange"),
         _ if how == Preflighting::Killed => ended(137, ""),
         Fate::Ends(words) => ended(1, words),

@@ -28,14 +28,16 @@ const ASK_INTERVAL: Duration = Duration::from_secs(2);
 pub(super) struct Preflights {
     /// The one that goes on
     running: Option<Running>,
-    /// What may be committed, and whether the scheduler accepted it: else nobody could judge it
-    open: Option<(Digest, bool)>,
-    /// How often in a row somebody removed one before it ended
+    /// What may be committed
+    open: Option<Accepted>,
+    /// How often in a row one had to begin anew: somebody removed it, or the API went away meanwhile
     vanished: u32,
     /// What the gate said last, for who holds the host's lock and must not take it again
     last_closed: Option<Rest>,
     /// What could not be tried, and when it is tried again
     pause: Option<Pause>,
+    /// How often people asked to try again
+    retries: u64,
 }
 
 #[derive(Debug)]
@@ -46,9 +48,32 @@ struct Running {
     begun: Instant,
     trial: PreflightTrial,
     observer: Box<dyn PreflightObserver>,
-    /// In a control run: the words with which the scheduler refused what shall be committed
-    control: Option<String>,
+    /// In a control run: what came of what shall be committed
+    control: Option<Doubt>,
 }
+
+/// What a preflight let through.
+#[derive(Clone, Copy, Debug)]
+struct Accepted {
+    tried: Digest,
+    /// Whether the scheduler accepted it; else nobody could judge it
+    by_scheduler: bool,
+    /// When
+    at: Duration,
+}
+
+/// What came of a new text, until the text in place was tried in the same way.
+#[derive(Clone, Debug)]
+enum Doubt {
+    /// The scheduler refuses it, in these words
+    Refused(String),
+    /// It did not end, for this reason
+    Endless(String),
+}
+
+/// The kubelet removes an image that no container uses. What was accepted longer ago than this is tried again, so that the image
+/// is there when the old scheduler stops.
+const FRESH: Duration = Duration::from_mins(5);
 
 /// What is tried, and for which change.
 struct Subject<'a> {
@@ -94,6 +119,13 @@ impl Gate {
 }
 
 impl Preflights {
+    /// The API does not answer now.
+    pub fn note_away(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.trial.note_away();
+        }
+    }
+
     /// Waits for news of the preflight that goes on; for ever if there is none.
     pub async fn changed(&mut self) {
         match &mut self.running {
@@ -126,7 +158,7 @@ impl Agent {
 
     /// The text that the scheduler accepted, or that nobody could judge.
     pub(super) fn tried(&self) -> Tried {
-        Tried::Only(self.preflights.open.map(|(tried, _)| tried))
+        Tried::Only(self.preflights.open.map(|open| open.tried))
     }
 
     /// Begins or goes on with the preflight that the next commit of this node needs.
@@ -142,13 +174,18 @@ impl Agent {
         let (Some(planned), Some(target)) = (&plan.preflight, &plan.target) else { return Gate::Open };
         let subject = Subject { plan: &plan, target, planned, direction };
         let tried = planned.manifest.tried;
-        // what nobody judged may go only as long as the image stays
-        let is_open = |(open, is_accepted): (Digest, bool)| open == tried && (is_accepted || !planned.changes_image);
+        if std::mem::replace(&mut self.preflights.retries, record.retries) != record.retries {
+            // a person insists
+            self.preflights.pause = None;
+        }
+        let now = self.now();
+        // what nobody judged may go only as long as the image stays; while the rollout is paused nothing would come of another try
+        let is_fresh = |open: Accepted| open.by_scheduler && (record.paused || now.saturating_sub(open.at) < FRESH);
+        let is_open = |open: Accepted| open.tried == tried && (!planned.changes_image || is_fresh(open));
         if self.preflights.open.is_some_and(is_open) {
             self.end_preflight();
             return Gate::Open;
         }
-        let now = self.now();
         if let Some(pause) = self.preflights.pause.as_ref().filter(|pause| pause.tried == tried && now < pause.until) {
             return closed(pause.node_state.clone(), pause.until.saturating_sub(now));
         }
@@ -223,7 +260,7 @@ impl Agent {
         reconcile::begin_preflight(&request, None, &self.env(), manifest, &mut |event| super::write::log(&event))
     }
 
-    fn follow(&mut self, target: &TargetNow, manifest: &PreflightManifest, tried: Digest, control: Option<String>) {
+    fn follow(&mut self, target: &TargetNow, manifest: &PreflightManifest, tried: Digest, control: Option<Doubt>) {
         let Some(ClientHandle(client)) = &self.outside.client else { return };
         let here = Here { client, node: &self.options.node, host_root: &self.settings.host_root };
         let Some(observer) = target.kind.preflight_observer(&manifest.identity, &here) else { return };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ASK_INTERVAL, Gate, Pause, Subject, changed_meanwhile, closed};
+use super::{ASK_INTERVAL, Accepted, Doubt, Gate, Pause, Subject, changed_meanwhile, closed};
 use crate::agent::{Agent, RETRY, Rest, Seen};
 use crate::journal::{Bad, Initiator};
 use crate::phase::{NodeState, Phase};
@@ -15,7 +15,7 @@ use crate::verify::{PreflightVerdict, RUNS_FOR};
 /// First and longest pause after a preflight that could not be started.
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 const LAST_PAUSE: Duration = Duration::from_mins(10);
-/// After so many preflights in a row that somebody removed, nothing follows from the next.
+/// After so many preflights in a row that began anew, what comes of the next counts.
 const MAX_VANISHED: u32 = 3;
 /// The way out where something new waits for a verdict, and where a way back does.
 const WITHOUT: &str = "To go on without it: --preflight none";
@@ -24,24 +24,10 @@ const BY_HAND: &str = "To go on without it: run schedpatch restore in the agent'
 impl Agent {
     /// Judges the preflight that goes on, and does what follows.
     pub(super) async fn judge_preflight(&mut self, seen: &Seen, subject: &Subject<'_>) -> Gate {
-        let planned = subject.planned;
-        let now = self.now();
-        let Some(running) = &mut self.preflights.running else { return Gate::Open };
-        let (mut state, age) = running.observer.latest();
-        // who acts on an end has asked, and the API answered
-        if age > ASK_INTERVAL || matches!(state, PreflightState::Away(_) | PreflightState::Ended(_)) {
-            state = running.observer.ask().await;
-        }
-        let is_removed = seen.taken > running.begun && !seen.snapshot.facts.preflights.contains(&running.path);
-        let verdict = match running.trial.judge(&state, now) {
-            PreflightVerdict::Wait(_) | PreflightVerdict::Obstructed(_) if is_removed => PreflightVerdict::Vanished,
-            verdict => verdict,
-        };
-        let control = running.control.clone();
+        let Some((verdict, control)) = self.preflight_verdict(seen).await else { return Gate::Open };
         match (verdict, control) {
             (PreflightVerdict::Wait(words), _) => {
-                let node_state = NodeState::new(Phase::Preflight, "Preflight", words);
-                closed(node_state, ASK_INTERVAL)
+                closed(NodeState::new(Phase::Preflight, "Preflight", words), ASK_INTERVAL)
             }
             (PreflightVerdict::Obstructed(words), _) => {
                 let message = format!(
@@ -49,44 +35,111 @@ impl Agent {
                 );
                 closed(NodeState::new(Phase::Blocked, "PreflightObstructed", message), ASK_INTERVAL)
             }
-            (PreflightVerdict::Passed(image), None) => {
+            (PreflightVerdict::NotStarted(words), _) => {
+                let message = format!("the preflight cannot be started: {words}");
+                self.blocked(subject, "PreflightObstructed", &message)
+            }
+            (PreflightVerdict::Vanished, _) => self.begin_anew(subject),
+            (verdict, None) => self.after_first_run(seen, subject, verdict),
+            (verdict, Some(doubt)) => self.after_control_run(seen, subject, verdict, &doubt),
+        }
+    }
+
+    /// What the preflight comes to now, and why it is a control run if it is one; nothing where none goes on.
+    async fn preflight_verdict(&mut self, seen: &Seen) -> Option<(PreflightVerdict, Option<Doubt>)> {
+        let now = self.now();
+        let may_begin_anew = self.preflights.vanished < MAX_VANISHED;
+        let running = self.preflights.running.as_mut()?;
+        let (mut state, age) = running.observer.latest();
+        // who acts on an end has asked, and the API answered
+        if age > ASK_INTERVAL || matches!(state, PreflightState::Away(_) | PreflightState::Ended(_)) {
+            state = running.observer.ask().await;
+        }
+        let is_removed = seen.taken > running.begun && !seen.snapshot.facts.preflights.contains(&running.path);
+        let verdict = match running.trial.judge(&state, now) {
+            verdict @ PreflightVerdict::Passed(_) => verdict,
+            // the kubelet may have ended it because its file is gone
+            _ if is_removed => PreflightVerdict::Vanished,
+            // a plugin that asks the API may have ended it
+            PreflightVerdict::Refused(_) if running.trial.was_away() && may_begin_anew => PreflightVerdict::Vanished,
+            verdict => verdict,
+        };
+        Some((verdict, running.control.clone()))
+    }
+
+    /// Somebody removed the preflight, or the API went away meanwhile: nothing follows from it.
+    fn begin_anew(&mut self, subject: &Subject<'_>) -> Gate {
+        self.end_preflight();
+        if self.preflights.vanished < MAX_VANISHED {
+            self.preflights.vanished += 1;
+            return Gate::Again;
+        }
+        self.preflights.vanished = 0;
+        self.without_verdict(subject, "somebody removes its file each time")
+    }
+
+    /// The new text was tried.
+    fn after_first_run(&mut self, seen: &Seen, subject: &Subject<'_>, verdict: PreflightVerdict) -> Gate {
+        let planned = subject.planned;
+        match verdict {
+            PreflightVerdict::Passed(image) => {
                 self.end_preflight();
                 let image = image.map_or_else(String::new, |image| format!(" (image {image})"));
                 tracing::info!("the scheduler accepts the new text{image}");
                 self.pass(planned.manifest.tried, true)
             }
-            (PreflightVerdict::Refused(words), None) if planned.changes_image && subject.cannot_be_judged(seen) => {
+            PreflightVerdict::Refused(words) if planned.changes_image && subject.cannot_be_judged(seen) => {
                 self.end_preflight();
                 let why = format!("even the scheduler that runs fails in a preflight on this host; this one: {words}");
                 // the image is there, and more cannot be had
                 if subject.is_restore() { self.go_anyway(subject, &why) } else { self.without_verdict(subject, &why) }
             }
-            (PreflightVerdict::Refused(words), None) if planned.changes_image => self.refuse(seen, subject, &words),
-            (PreflightVerdict::Refused(words), None) => self.try_current(subject, words),
-            // what runs passes, so the words are about what is new
-            (PreflightVerdict::Passed(_), Some(words)) => self.refuse(seen, subject, &words),
-            (PreflightVerdict::Refused(_), Some(words)) => self.cannot_judge(subject, &words),
-            (PreflightVerdict::Vanished, _) if self.preflights.vanished < MAX_VANISHED => {
-                self.preflights.running = None;
-                self.preflights.vanished += 1;
-                Gate::Again
-            }
-            (PreflightVerdict::Vanished, _) => {
-                self.end_preflight();
-                self.preflights.vanished = 0;
-                self.without_verdict(subject, "somebody removes its file each time")
-            }
-            (PreflightVerdict::Unjudged(why), _) => {
+            PreflightVerdict::Refused(words) if planned.changes_image => self.refuse(seen, subject, &words),
+            PreflightVerdict::Refused(words) => self.try_current(subject, Doubt::Refused(words)),
+            PreflightVerdict::Endless(why) if !planned.changes_image => self.try_current(subject, Doubt::Endless(why)),
+            PreflightVerdict::Unjudged(why) | PreflightVerdict::Endless(why) => {
                 self.end_preflight();
                 self.without_verdict(subject, &why)
             }
+            PreflightVerdict::Wait(_)
+            | PreflightVerdict::Obstructed(_)
+            | PreflightVerdict::NotStarted(_)
+            | PreflightVerdict::Vanished => Gate::Again,
         }
     }
 
-    /// The scheduler refused the new text: tries the text in place the same way, to know whether a preflight can judge here.
-    fn try_current(&mut self, subject: &Subject<'_>, words: String) -> Gate {
+    /// The text in place was tried, after the scheduler did not accept the new one.
+    fn after_control_run(
+        &mut self,
+        seen: &Seen,
+        subject: &Subject<'_>,
+        verdict: PreflightVerdict,
+        doubt: &Doubt,
+    ) -> Gate {
+        match (verdict, doubt) {
+            // what runs passes, so it lies at what is new
+            (PreflightVerdict::Passed(_), Doubt::Refused(words)) => self.refuse(seen, subject, words),
+            (PreflightVerdict::Passed(_), Doubt::Endless(why)) => {
+                let message = format!("the preflight gave no verdict, while that of the text in place ends: {why}");
+                self.blocked(subject, "PreflightUnclear", &message)
+            }
+            (PreflightVerdict::Refused(_) | PreflightVerdict::Endless(_), doubt) => {
+                self.cannot_judge(subject, doubt.words())
+            }
+            // what the scheduler refused is not applied for lack of a second opinion
+            (PreflightVerdict::Unjudged(why), doubt) => {
+                let words = doubt.words();
+                let message = format!("{words}; the preflight of the text in place gave no verdict: {why}");
+                self.blocked(subject, "PreflightUnclear", &message)
+            }
+            (_, _) => Gate::Again,
+        }
+    }
+
+    /// The scheduler did not accept the new text: tries the text in place the same way, to know whether a preflight can judge here.
+    fn try_current(&mut self, subject: &Subject<'_>, doubt: Doubt) -> Gate {
         let Subject { target, planned, .. } = subject;
-        let (attempt, deadline) = (planned.manifest.attempt + 1, RUNS_FOR.as_secs());
+        let (attempt, deadline) = (planned.manifest.attempt + 1, RUNS_FOR.as_secs() * 2);
         let run = PreflightRun { subject: "current", attempt, deadline };
         let Ok(Some(manifest)) = target.kind.preflight(&target.text, &run) else {
             return self.without_verdict(subject, "the text in place cannot be tried");
@@ -95,8 +148,13 @@ impl Agent {
         match self.start(&manifest, Direction::Judge, None) {
             Ok(false) => closed(changed_meanwhile(), ASK_INTERVAL),
             Ok(true) => {
-                self.follow(target, &manifest, planned.manifest.tried, Some(words));
-                let message = "the scheduler refuses the new text; the agent tries the text in place, to be sure";
+                let message = match &doubt {
+                    Doubt::Refused(_) => {
+                        "the scheduler refuses the new text; the agent tries the text in place, to be sure"
+                    }
+                    Doubt::Endless(_) => "the preflight did not end; the agent tries the text in place, to be sure",
+                };
+                self.follow(target, &manifest, planned.manifest.tried, Some(doubt));
                 closed(NodeState::new(Phase::Preflight, "Preflight", message), ASK_INTERVAL)
             }
             Err(finding) => Gate::Closed(Rest::blocked(&finding, RETRY)),
@@ -156,12 +214,16 @@ impl Agent {
             tracing::warn!("the preflight gave no verdict ({why}); the new text is applied and verified without it");
             return self.pass(subject.planned.manifest.tried, false);
         }
+        self.blocked(subject, "PreflightUnclear", &format!("the preflight of another image gave no verdict: {why}"))
+    }
+
+    /// Nothing is applied for this reason, until another try succeeds.
+    fn blocked(&mut self, subject: &Subject<'_>, reason: &str, why: &str) -> Gate {
+        self.end_preflight();
         let way_out = if subject.direction == Direction::Apply { WITHOUT } else { BY_HAND };
-        let message = format!(
-            "the preflight of another image gave no verdict: {why}; the scheduler runs as before, and the agent tries again, less \
-             and less often. {way_out}"
-        );
-        self.pause(subject, NodeState::new(Phase::Blocked, "PreflightUnclear", message))
+        let message =
+            format!("{why}; the scheduler runs as before, and the agent tries again, less and less often. {way_out}");
+        self.pause(subject, NodeState::new(Phase::Blocked, reason, message))
     }
 
     /// No verdict can be had, and people want our edit out.
@@ -180,9 +242,18 @@ impl Agent {
         closed(node_state, pause)
     }
 
-    fn pass(&mut self, tried: Digest, is_accepted: bool) -> Gate {
-        (self.preflights.open, self.preflights.pause, self.preflights.vanished) = (Some((tried, is_accepted)), None, 0);
+    fn pass(&mut self, tried: Digest, by_scheduler: bool) -> Gate {
+        let open = Accepted { tried, by_scheduler, at: self.now() };
+        (self.preflights.open, self.preflights.pause, self.preflights.vanished) = (Some(open), None, 0);
         Gate::Open
+    }
+}
+
+impl Doubt {
+    fn words(&self) -> &str {
+        match self {
+            Self::Refused(words) | Self::Endless(words) => words,
+        }
     }
 }
 

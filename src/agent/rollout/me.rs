@@ -115,6 +115,10 @@ impl Agent {
         let (plan, journal) = (&seen.plan, &seen.journal);
         let is_held = journal.hold.is_some();
         is_overwritten &= !plan.is_refused() || self.last_good_lost(seen).is_none();
+        if plan.is_left_to_upgrade {
+            // nothing of ours is in place, and nothing is to be put back
+            (digest, is_overwritten, is_outmoded) = (None, false, false);
+        }
         // an uninstall that was interrupted between its rename and the removal of our files
         is_overwritten |= record.must_restore(&self.options.node) && seen.snapshot.state.digest.is_some();
         if is_held && !record.must_restore(&self.options.node) {

@@ -19,7 +19,7 @@ use crate::cluster::{LeaseError, LeaseNow};
 use crate::phase::{NodeState, Phase};
 use crate::reconcile::{self, Session};
 use crate::report::RolloutReport;
-use crate::rollout::{self, NeededChange, NextStep, Record, View, Why};
+use crate::rollout::{self, Me, NeededChange, NextStep, Record, View, Why};
 pub(super) use member::Member;
 
 /// A commit must follow the answer to the write of its turn within this time.
@@ -104,6 +104,7 @@ impl Agent {
                 Err(part) => {
                     return match *part {
                         Part::Done(Permission::Away(why), _) => {
+                            self.preflights.note_away();
                             Part::Done(Permission::Away(why), Some(self.wait_longer()))
                         }
                         part => part,
@@ -156,28 +157,12 @@ impl Agent {
                 self.replace(lease, &written, Some(why)).await
             }
             NextStep::Go(needed) => Some(self.commit_in_turn(seen, needed, session.as_ref()).await),
-            // what is in place is up to date by its own measure, and must not be mended around the preflight
-            NextStep::Wait(rollout::Waiting::Preflight) if needed.and_then(NeededChange::way_back).is_some() => {
+            // what is in place is up to date by its own measure, and must not be mended around the preflight, whatever it waits for
+            NextStep::Wait(_) if gate.is_some() && needed.and_then(NeededChange::way_back).is_some() => {
                 gate.map(Part::Refused)
             }
             NextStep::Wait(rollout::Waiting::Preflight) => gate.map(Self::nothing_now),
-            NextStep::Wait(waiting) => {
-                let brake = self.brake_of(seen).filter(|_| waiting == rollout::Waiting::BackOff);
-                let is_first = self.member.as_ref().is_some_and(|member| member.waits < AT_ONCE);
-                let after = self.wait_longer();
-                let after = match waiting {
-                    rollout::Waiting::Yields { .. } if is_first => LOOK_AT_ONCE,
-                    _ => after,
-                };
-                let stopped = self.member.as_ref().and_then(|member| member.stopped.as_ref());
-                let stopped = stopped.filter(|(digest, _)| me.wanted == Some(*digest));
-                let stopped = stopped.filter(|_| waiting == rollout::Waiting::BackOff);
-                Some(match (brake, stopped) {
-                    (Some(rest), _) => Part::Done(Permission::Denied(rest), Some(after)),
-                    (None, Some((_, why))) => Part::denied(words::tries_again(why), after),
-                    (None, None) => Part::denied(words::of_waiting(&waiting, peers, &self.options.node), after),
-                })
-            }
+            NextStep::Wait(waiting) => Some(self.wait_for(seen, &me, peers, &waiting)),
             NextStep::Judge => {
                 let is_uninstall = record.must_restore(&self.options.node);
                 Some(self.judge_first(seen, is_uninstall))
@@ -187,6 +172,25 @@ impl Agent {
                 Some(self.amend(session.as_ref(), &|journal| journal.forgotten()))
             }
             NextStep::Rest => Some(self.rest(&view, seen)),
+        }
+    }
+
+    /// Nothing may be begun yet, for this reason.
+    fn wait_for(&mut self, seen: &Seen, me: &Me, peers: &Peers, waiting: &rollout::Waiting) -> Part {
+        let brake = self.brake_of(seen).filter(|_| *waiting == rollout::Waiting::BackOff);
+        let is_first = self.member.as_ref().is_some_and(|member| member.waits < AT_ONCE);
+        let after = self.wait_longer();
+        let after = match waiting {
+            rollout::Waiting::Yields { .. } if is_first => LOOK_AT_ONCE,
+            _ => after,
+        };
+        let stopped = self.member.as_ref().and_then(|member| member.stopped.as_ref());
+        let stopped = stopped.filter(|(digest, _)| me.wanted == Some(*digest));
+        let stopped = stopped.filter(|_| *waiting == rollout::Waiting::BackOff);
+        match (brake, stopped) {
+            (Some(rest), _) => Part::Done(Permission::Denied(rest), Some(after)),
+            (None, Some((_, why))) => Part::denied(words::tries_again(why), after),
+            (None, None) => Part::denied(words::of_waiting(waiting, peers, &self.options.node), after),
         }
     }
 

@@ -30,6 +30,9 @@ pub(super) fn check(config: &Config, judge: LintContext<'_>) -> Vec<Finding> {
         let address = text(name);
         let absent = address.is_empty() || address == "0" || address.ends_with(":0");
         refuse(!absent && judge.version.is_within(23, u32::MAX), name, "empty, or have port 0");
+        // before that 0 is no port
+        let is_zero = !address.is_empty() && absent;
+        refuse(is_zero && judge.version.is_within(0, 22), name, "empty, or have a port from 1 to 65535");
     }
     findings
 }

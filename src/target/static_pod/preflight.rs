@@ -20,12 +20,13 @@ const OF_CONTAINER: [&str; 8] =
     ["image", "imagePullPolicy", "command", "args", "workingDir", "env", "volumeMounts", "securityContext"];
 
 /// The last flag of a name counts. A fork that ignores the first one serves nothing, and takes part in an election that it
-/// cannot win, because the scheduler has no right to a Lease of this name.
-const FLAGS: [&str; 4] = [
+/// cannot win, whatever its rights are: the Lease would be in a namespace that does not exist.
+const FLAGS: [&str; 5] = [
     "--write-config-to=/dev/null",
     "--secure-port=0",
     "--leader-elect=true",
     "--leader-elect-resource-name=schedpatch-preflight",
+    "--leader-elect-resource-namespace=schedpatch-preflight-never",
 ];
 
 /// Whether a file of the manifest directory is a preflight's: `schedpatch-preflight-SUBJECT-NUMBER.yaml`.
