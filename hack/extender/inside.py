@@ -20,7 +20,7 @@ QPS = 1000
 def address(node):
     """The InternalIP of a fake node."""
     number = int(node.rsplit("-", 1)[1])
-    return f"10.99.{number // 250}.{number % 250 + 1}"
+    return f"10.98.{number // 250}.{number % 250 + 1}"
 
 
 class Heat(dict):
@@ -33,7 +33,7 @@ class Heat(dict):
 
     def text(self):
         named = "".join(f'node_heat{{node="{node}"}} {value}\n' for node, value in self.items())
-        addressed = "".join(f'address_heat{{instance="{address(node)}:9100"}} {value}\n' for node, value in self.items())
+        addressed = "".join(f'address_heat{{address="{address(node)}:9100"}} {value}\n' for node, value in self.items())
         own = "".join(f'app_heat{{node="{node}",app="{app}"}} {value}\n' for (app, node), value in list(self.workloads.items()))
         return f"# TYPE node_heat gauge\n{named}# TYPE address_heat gauge\n{addressed}# TYPE app_heat gauge\n{own}"
 
