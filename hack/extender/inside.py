@@ -17,11 +17,25 @@ PARKED = pathlib.Path("/etc/kubernetes/kube-controller-manager.yaml")
 QPS = 1000
 
 
+def address(node):
+    """The InternalIP of a fake node."""
+    number = int(node.rsplit("-", 1)[1])
+    return f"10.98.{number // 250}.{number % 250 + 1}"
+
+
 class Heat(dict):
-    """Values by node, as a real Prometheus scrapes them each second."""
+    """Values by node, as a real Prometheus scrapes them each second: by name, by address and port as exporters have it, and those of workloads."""
+
+    def __init__(self):
+        super().__init__()
+        # by workload and node
+        self.workloads = {}
 
     def text(self):
-        return "# TYPE node_heat gauge\n" + "".join(f'node_heat{{node="{node}"}} {value}\n' for node, value in self.items())
+        named = "".join(f'node_heat{{node="{node}"}} {value}\n' for node, value in self.items())
+        addressed = "".join(f'address_heat{{address="{address(node)}:9100"}} {value}\n' for node, value in self.items())
+        own = "".join(f'app_heat{{node="{node}",app="{app}"}} {value}\n' for (app, node), value in list(self.workloads.items()))
+        return f"# TYPE node_heat gauge\n{named}# TYPE address_heat gauge\n{addressed}# TYPE app_heat gauge\n{own}"
 
 
 @contextlib.contextmanager
@@ -51,10 +65,11 @@ def prometheus(heat, scratch):
 
 
 @contextlib.contextmanager
-def our_extender(binary, scratch, policy, more="", log=None, tls=None):
-    """`tls`: certificate, key and CA."""
+def our_extender(binary, scratch, policy, more="", log=None, tls=None, policies=None):
+    """`tls`: certificate, key and CA. `policies` instead of the one that `policy` adds to."""
     config = scratch / "extender.yaml"
-    config.write_text(f"prometheus: {{url: 'http://127.0.0.1:{PROMETHEUS}', interval: 1s}}\npolicies:\n- {{name: heat, query: node_heat, prefer: lower, range: {{from: 0, to: 1}}{policy}}}\n{more}")
+    policies = policies or f"- {{name: heat, query: node_heat, prefer: lower, range: {{from: 0, to: 1}}{policy}}}\n"
+    config.write_text(f"prometheus: {{url: 'http://127.0.0.1:{PROMETHEUS}', interval: 1s}}\npolicies:\n{policies}{more}")
     words = [binary, "run", "--config", config, "--listen", f"127.0.0.1:{OURS}", "--kubeconfig", "/etc/kubernetes/admin.conf", "--weight", 100]
     words += ["--tls-certificate", tls[0], "--tls-key", tls[1]] if tls else []
     with program(words, OURS, ca=tls and tls[2], stderr=log or subprocess.DEVNULL) as process:
@@ -103,7 +118,7 @@ def fake_nodes(api, count, prefix="fake"):
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         ready = {"type": "Ready", "status": "True", "reason": "Fake", "message": "", "lastHeartbeatTime": now, "lastTransitionTime": now}
         room = {"cpu": "64", "memory": "64Gi", "pods": "1000"}
-        api.merge(f"/api/v1/nodes/{name}/status", {"status": {"conditions": [ready], "allocatable": room, "capacity": room}})
+        api.merge(f"/api/v1/nodes/{name}/status", {"status": {"conditions": [ready], "allocatable": room, "capacity": room, "addresses": [{"type": "InternalIP", "address": address(name)}]}})
         api.merge(f"/api/v1/nodes/{name}", {"spec": {"taints": None}})
 
     with ThreadPoolExecutor(8) as workers:

@@ -11,6 +11,8 @@ use crate::phase::Phase;
 
 /// How often they are asked again: an agent at rest makes hardly any system call.
 const INTERVAL: Duration = Duration::from_mins(10);
+/// The same while one did not take a connection: whoever starts it should not have to wait.
+const UNREACHABLE_INTERVAL: Duration = Duration::from_secs(20);
 
 /// What is known of the extenders.
 #[derive(Debug, Default)]
@@ -27,6 +29,10 @@ impl Extenders {
         (!self.unreachable.is_empty()).then(|| self.unreachable.join(", "))
     }
 
+    fn interval(&self) -> Duration {
+        if self.unreachable.is_empty() { INTERVAL } else { UNREACHABLE_INTERVAL }
+    }
+
     /// Whether they should be asked now: the node has become Ready, their places changed, or the last answer is old. What
     /// was known of a node that is not Ready any more is dropped.
     pub fn is_due(&mut self, report: &Report) -> bool {
@@ -35,7 +41,7 @@ impl Extenders {
             *self = Self::default();
             return had_answers;
         }
-        self.asked.as_ref().is_none_or(|(asked, urls)| asked.elapsed() >= INTERVAL || *urls != report.extenders)
+        self.asked.as_ref().is_none_or(|(asked, urls)| asked.elapsed() >= self.interval() || *urls != report.extenders)
     }
 
     /// Asks, and tells what has changed.
@@ -69,8 +75,23 @@ impl Extenders {
     /// Done when they should be asked again; never, if there is nobody to ask.
     pub async fn wait(&self) {
         match &self.asked {
-            Some((asked, _)) => tokio::time::sleep_until(*asked + INTERVAL).await,
+            Some((asked, _)) => tokio::time::sleep_until(*asked + self.interval()).await,
             None => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_extender_that_is_away_is_asked_again_soon() {
+        for (unreachable, seconds) in [(Vec::new(), 600), (vec!["http://127.0.0.1:1".to_owned()], 20)] {
+            let began = Instant::now();
+            let extenders = Extenders { asked: Some((began, Vec::new())), unreachable };
+            extenders.wait().await;
+            assert_eq!(began.elapsed().as_secs(), seconds);
         }
     }
 }

@@ -97,6 +97,6 @@ subjects:
 {{- if and .Values.config .Values.existingConfigMap -}}
 {{- fail "config and existingConfigMap are both set: use one of them" -}}
 {{- else if not (or .Values.config .Values.existingConfigMap .Values.existingConfigMaps $overrides .Values.extender.enabled) -}}
-{{- fail "nothing is wanted of the scheduler: give your KubeSchedulerConfiguration with --set-file 'config.config\\.yaml=FILE', or set existingConfigMap" -}}
+{{- fail "nothing is wanted of the scheduler: give your KubeSchedulerConfiguration with --set-file 'config.config\\.yaml=FILE', or set existingConfigMap. If nothing shall be wanted any more: helm uninstall, which first removes our edit from every scheduler" -}}
 {{- end -}}
 {{- end -}}

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use schedpatch_extender::judge::{positions, score};
-use schedpatch_extender::mapping::NodeBook;
 use schedpatch_extender::select::Choice;
 use schedpatch_extender::snapshot::{Snapshot, Values};
 use schedpatch_extender::{config, wire};
@@ -36,7 +35,7 @@ fn answer(nodes: usize, policies: usize, rounds: usize) {
     let body = format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{series}]}}}}"#);
     let now = tokio::time::Instant::now();
     let config = Arc::clone(&snapshot.config);
-    let read = |policy| Values::read(policy, &[body.as_bytes()], &NodeBook::default(), &mut snapshot.index, now);
+    let read = |policy| Values::read(policy, &[body.as_bytes()], &Arc::default(), &mut snapshot.index, now);
     snapshot.values = config.policies.iter().map(read).map(|values| Arc::new(values.expect("an answer"))).collect();
     let names = (0..nodes).map(|n| format!("\"node-{n:05}\"")).collect::<Vec<_>>().join(",");
     let request =

@@ -7,8 +7,9 @@ mod load;
 mod tests;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -118,7 +119,7 @@ pub struct Mapping {
 }
 
 /// What of a node the label of a series holds.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[serde(rename_all = "camelCase")]
 pub enum NodeField {
     /// Its name
@@ -260,6 +261,11 @@ impl Config {
     /// Whether series are mapped to nodes by more than their names, so that Node objects must be known.
     pub fn needs_nodes(&self) -> bool {
         self.policies.iter().any(|policy| policy.node.is != NodeField::Name)
+    }
+
+    /// The labels of nodes that policies map by.
+    pub fn node_labels(&self) -> BTreeSet<Arc<str>> {
+        self.policies.iter().filter_map(|policy| policy.node.node_label.as_deref().map(Arc::from)).collect()
     }
 
     /// Whether any policy can refuse a node.

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::select::Exemption;
-use crate::snapshot::Index;
+use crate::snapshot::{Index, UNKNOWN};
 
 /// So many are kept.
 const KEPT: usize = 64;
 /// Points of so many nodes are kept in all: 64 decisions about 8,000 nodes.
 const KEPT_NODES: usize = 512 * 1024;
+/// So many names of nodes that no series is about are kept for each.
+const KEPT_UNKNOWN: usize = 32;
 /// So many nodes are named for each.
 const NAMED: usize = 5;
 
@@ -28,8 +30,36 @@ pub struct Decision {
     pub uid: String,
     /// How many nodes were asked for
     pub asked: usize,
+    /// Which ones, if they were looked up
+    pub nodes: Option<AskedNodes>,
     /// What was answered
     pub outcome: Outcome,
+}
+
+/// The nodes that were asked for.
+#[derive(Clone, Debug)]
+pub struct AskedNodes {
+    /// Names of the nodes
+    pub index: Arc<Index>,
+    /// Where they are in it
+    pub positions: Vec<u32>,
+    /// Some of those that no series is about
+    pub unknown: Vec<Box<str>>,
+}
+
+impl AskedNodes {
+    /// Remembers the nodes at these positions; `name` gives the name of one by its place.
+    pub fn new<'n>(index: &Arc<Index>, positions: Vec<u32>, name: impl Fn(usize) -> &'n str) -> Self {
+        let unknown = positions.iter().enumerate().filter(|(_, position)| **position == UNKNOWN);
+        let unknown = unknown.take(KEPT_UNKNOWN).map(|(at, _)| name(at).into()).collect();
+        Self { index: Arc::clone(index), positions, unknown }
+    }
+
+    /// Their names, as far as they are known.
+    pub fn names(&self) -> Vec<String> {
+        let known = self.positions.iter().filter_map(|position| Some(self.index.name(*position)?.to_string()));
+        known.chain(self.unknown.iter().map(ToString::to_string)).collect()
+    }
 }
 
 /// What was answered.
@@ -37,15 +67,8 @@ pub struct Decision {
 pub enum Outcome {
     /// No policy counts for the pod
     Exempt(Exemption),
-    /// Points
-    Scored {
-        /// Names of the nodes
-        index: Arc<Index>,
-        /// Nodes that were asked for
-        positions: Vec<u32>,
-        /// Their points
-        points: Vec<u8>,
-    },
+    /// Points of the nodes
+    Scored(Vec<u8>),
     /// Refusals: how many, and some of them with their reason
     Filtered(usize, Vec<(String, String)>),
 }
@@ -71,6 +94,13 @@ impl Decisions {
         self.0.iter().rev().find(|decision| decision.verb == verb && decision.pod == pod)
     }
 
+    /// The nodes that the scheduler asked for last about a pod, and when. Those of `filter` are preferred, since those of
+    /// `prioritize` are what `filter` left of them.
+    pub fn nodes_of(&self, pod: &str) -> Option<(&AskedNodes, &str)> {
+        let nodes = |verb| self.last(verb, pod).and_then(|one| Some((one.nodes.as_ref()?, one.time.as_str())));
+        nodes("filter").or_else(|| nodes("prioritize"))
+    }
+
     /// All of them, newest first.
     pub fn json(&self) -> Value {
         self.0.iter().rev().map(Decision::json).collect()
@@ -80,7 +110,9 @@ impl Decisions {
 impl Decision {
     /// The points that a node got, if it was asked for.
     pub fn points_of(&self, node: &str) -> Option<u8> {
-        let Outcome::Scored { index, positions, points } = &self.outcome else { return None };
+        let (Outcome::Scored(points), Some(AskedNodes { index, positions, .. })) = (&self.outcome, &self.nodes) else {
+            return None;
+        };
         let position = index.position(node);
         let at = positions.iter().position(|own| *own == position && index.name(position).is_some())?;
         points.get(at).copied()
@@ -88,19 +120,24 @@ impl Decision {
 
     /// The most points that a node got.
     pub fn most_points(&self) -> Option<u8> {
-        let Outcome::Scored { points, .. } = &self.outcome else { return None };
+        let Outcome::Scored(points) = &self.outcome else { return None };
         points.iter().copied().max()
     }
 
     fn json(&self) -> Value {
         let outcome = match &self.outcome {
             Outcome::Exempt(why) => json!({ "exempt": why.name() }),
-            Outcome::Scored { index, positions, points } => {
-                let mut order: Vec<usize> = (0..positions.len()).collect();
+            Outcome::Scored(points) => {
+                let name = |at: usize| {
+                    let nodes = self.nodes.as_ref()?;
+                    nodes.index.name(*nodes.positions.get(at)?)
+                };
+                let mut order: Vec<usize> = (0..points.len()).collect();
                 order.sort_by_key(|at| std::cmp::Reverse(points[*at]));
-                let name = |at: usize| index.name(positions[at]).map_or("(no metric knows it)", |name| name);
-                let best = order.iter().take(NAMED).map(|at| json!({ "node": name(*at), "points": points[*at] }));
-                let unknown = positions.iter().filter(|position| index.name(**position).is_none()).count();
+                let best = order.iter().take(NAMED).map(|at| {
+                    json!({ "node": name(*at).map_or("(no metric knows it)", |name| name), "points": points[*at] })
+                });
+                let unknown = (0..points.len()).filter(|at| name(*at).is_none()).count();
                 json!({ "best": best.collect::<Vec<_>>(), "nodesWithoutMetrics": unknown })
             }
             Outcome::Filtered(refused, some) => {
@@ -125,6 +162,7 @@ mod tests {
             pod: format!("n/p{number}"),
             uid: String::new(),
             asked,
+            nodes: None,
             outcome: Outcome::Exempt(Exemption::Own),
         };
         for number in 0..KEPT + 3 {
@@ -139,5 +177,35 @@ mod tests {
             decisions.push(decision(number, KEPT_NODES / 4));
         }
         assert_eq!(decisions.json().as_array().map(Vec::len), Some(4), "large requests push the others out");
+    }
+
+    #[test]
+    fn the_nodes_of_a_pods_last_question_are_kept_those_of_filter_first() {
+        let mut index = Arc::default();
+        let read = |index: &mut Arc<Index>| {
+            let text = "prometheus: {url: 'http://p'}\npolicies:\n- {name: a, query: q, prefer: lower}\n";
+            let config = crate::config::parse("test.yaml".as_ref(), text).expect("valid");
+            let series =
+                ["x", "y"].map(|node| format!(r#"{{"metric":{{"node":"{node}"}},"value":[1,"1"]}}"#)).join(",");
+            let body = format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{series}]}}}}"#);
+            let now = tokio::time::Instant::now();
+            let read =
+                crate::snapshot::Values::read(&config.policies[0], &[body.as_bytes()], &Arc::default(), index, now);
+            read.expect("an answer")
+        };
+        read(&mut index);
+        let mut decisions = Decisions::default();
+        let mut push = |verb: &'static str, names: &[&str]| {
+            let positions = names.iter().map(|name| index.position(name)).collect();
+            let nodes = Some(AskedNodes::new(&index, positions, |at| names[at]));
+            let (time, uid, outcome) = (verb.to_owned(), String::new(), Outcome::Scored(vec![1; names.len()]));
+            decisions.push(Decision { time, verb, pod: "n/p".to_owned(), uid, asked: names.len(), nodes, outcome });
+        };
+        push("filter", &["new", "y", "x"]);
+        push("prioritize", &["x"]);
+        let (nodes, time) = decisions.nodes_of("n/p").expect("asked for");
+        assert_eq!((nodes.names(), time), (["y", "x", "new"].map(str::to_owned).to_vec(), "filter"));
+        assert!(decisions.nodes_of("n/other").is_none());
+        assert_eq!(decisions.last("prioritize", "n/p").and_then(|one| one.points_of("x")), Some(1));
     }
 }

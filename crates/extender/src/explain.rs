@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::judge::{refuse, score, short, unit_scores};
+use crate::misfit;
 use crate::select::Choice;
 use crate::snapshot::Snapshot;
 
@@ -92,7 +93,7 @@ pub fn explain(
     let row = |at: usize| Row {
         node: nodes[at].clone(),
         cells: columns.iter().zip(&units).map(|(column, units)| (column.value(asked[at]), units[at])).collect(),
-        herd: penalties.and_then(|all| all.get(at)).copied().unwrap_or(0.0),
+        herd: scores.costs.get(at).copied().unwrap_or(0.0),
         total: scores.totals[at],
         points: scores.points[at],
         refusal: refusals.reason(&columns, &asked, at),
@@ -111,6 +112,12 @@ pub fn explain(
     }
     if refusals.count == nodes.len() && !nodes.is_empty() {
         remarks.push("Every node is refused: the pod waits until a metric recovers.".to_owned());
+    }
+    if let Some(node) = nodes.first() {
+        for at in misfit::find(snapshot, &columns, &asked, now) {
+            let column = &columns[at];
+            remarks.push(misfit::words(column.policy, &snapshot.values[column.number].report, node) + ".");
+        }
     }
     if !choice.unknown.is_empty() {
         remarks.push(format!(
@@ -196,8 +203,7 @@ mod tests {
         let mut snapshot = Snapshot::empty(Arc::new(parse("test.yaml".as_ref(), text).expect("valid")));
         let body = br#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{"node":"a"},"value":[1,"0.25"]},{"metric":{"node":"b"},"value":[1,"0.95"]}]}}"#;
         let policy = &snapshot.config.policies[0];
-        let values =
-            Values::read(policy, &[body], &crate::mapping::NodeBook::default(), &mut snapshot.index, Instant::now());
+        let values = Values::read(policy, &[body], &Arc::default(), &mut snapshot.index, Instant::now());
         snapshot.values = vec![Arc::new(values.expect("an answer"))];
         let nodes = ["b", "a", "new"].map(str::to_owned);
         let choice = Choice { mask: 1, ..Choice::default() };

@@ -1,8 +1,10 @@
 //! Scores and refusals: from columns and the nodes that are asked for to points and reasons. Pure.
 
+mod clear;
 mod filter;
 mod score;
 
+pub use clear::Clear;
 pub use filter::{NONE, Refusals, SIGNATURE, refuse, short};
 pub use score::{Scores, score, unit_scores};
 

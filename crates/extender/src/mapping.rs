@@ -1,11 +1,15 @@
 //! From a label of a series to the nodes that it is about.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod labels;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
 
 use crate::config::{Config, Mapping, NodeField};
+
+pub use labels::Labels;
 
 /// The few fields of a Node that mappings need.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -24,7 +28,7 @@ pub struct NodeMeta {
     /// Name
     pub name: String,
     /// Labels
-    pub labels: BTreeMap<String, String>,
+    pub labels: Labels,
     /// Version
     pub resource_version: String,
 }
@@ -48,46 +52,55 @@ pub struct Address {
     pub address: String,
 }
 
-/// What series can be mapped by, beside names: addresses and labels of nodes.
+/// What is kept of a Node: what the policies need, and no more.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KnownNode {
+    addresses: Box<[(NodeField, Box<str>)]>,
+    labels: Box<[(Arc<str>, Box<str>)]>,
+}
+
+impl KnownNode {
+    /// Takes addresses and these labels.
+    pub fn new(node: &Node, keys: &BTreeSet<Arc<str>>) -> Self {
+        let addresses = node.status.addresses.iter().filter_map(|address| {
+            let field = match address.kind.as_str() {
+                "InternalIP" => NodeField::InternalIp,
+                "Hostname" => NodeField::Hostname,
+                _ => return None,
+            };
+            Some((field, address.address.as_str().into()))
+        });
+        let labels = keys.iter().filter_map(|key| Some((Arc::clone(key), node.metadata.labels.get(key)?.into())));
+        Self { addresses: addresses.collect(), labels: labels.collect() }
+    }
+}
+
+/// By value: names of nodes.
+type ByValue = HashMap<Box<str>, Vec<Arc<str>>>;
+
+/// What series can be mapped by: addresses and labels of nodes, and their names where they are known.
 #[derive(Clone, Debug, Default)]
 pub struct NodeBook {
     /// By field (and key of the node label) and value: names of nodes
-    names: HashMap<(NodeFieldKey, String), Vec<Arc<str>>>,
-}
-
-type NodeFieldKey = (u8, Option<Arc<str>>);
-
-fn field_key(field: NodeField, label: Option<&str>) -> NodeFieldKey {
-    let number = match field {
-        NodeField::Name => 0,
-        NodeField::InternalIp => 1,
-        NodeField::Hostname => 2,
-        NodeField::NodeLabel => 3,
-    };
-    (number, label.map(Arc::from))
+    names: HashMap<(NodeField, Option<Arc<str>>), ByValue>,
+    /// All nodes; none where they are not known
+    all: Option<HashSet<Arc<str>>>,
 }
 
 impl NodeBook {
     /// Collects what the policies of a configuration need of these nodes.
-    pub fn new<'n>(config: &Config, nodes: impl Iterator<Item = &'n Node>) -> Self {
-        let labels: BTreeSet<&str> =
-            config.policies.iter().filter_map(|policy| policy.node.node_label.as_deref()).collect();
+    pub fn new<'n>(config: &Config, nodes: impl Iterator<Item = (&'n Arc<str>, &'n KnownNode)>) -> Self {
+        let is_needed = |field| config.policies.iter().any(|policy| policy.node.is == field);
         let mut book = Self::default();
-        for node in nodes {
-            let name: Arc<str> = node.metadata.name.as_str().into();
-            let addresses = node.status.addresses.iter().filter_map(|address| {
-                let field = match address.kind.as_str() {
-                    "InternalIP" => NodeField::InternalIp,
-                    "Hostname" => NodeField::Hostname,
-                    _ => return None,
-                };
-                Some((field_key(field, None), address.address.clone()))
-            });
-            let labelled = labels.iter().filter_map(|key| {
-                Some((field_key(NodeField::NodeLabel, Some(key)), node.metadata.labels.get(*key)?.clone()))
-            });
-            for key in addresses.chain(labelled) {
-                book.names.entry(key).or_default().push(Arc::clone(&name));
+        let all = book.all.insert(HashSet::new());
+        for (name, node) in nodes {
+            all.insert(Arc::clone(name));
+            let addresses = node.addresses.iter().filter(|(field, _)| is_needed(*field));
+            let addresses = addresses.map(|(field, value)| ((*field, None), value));
+            let labels = node.labels.iter().map(|(key, value)| ((NodeField::NodeLabel, Some(Arc::clone(key))), value));
+            for (key, value) in addresses.chain(labels) {
+                let values = book.names.entry(key).or_default();
+                values.entry(value.clone()).or_default().push(Arc::clone(name));
             }
         }
         book
@@ -97,12 +110,16 @@ impl NodeBook {
     pub fn find(&self, mapping: &Mapping, value: &str, mut take: impl FnMut(&str)) {
         if mapping.is == NodeField::Name {
             // names of nodes have no colon
-            return take(without_port(value).unwrap_or(value));
+            let name = without_port(value).unwrap_or(value);
+            if self.all.as_ref().is_none_or(|all| all.contains(name)) {
+                take(name);
+            }
+            return;
         }
-        let key = field_key(mapping.is, mapping.node_label.as_deref());
-        let with = |value: &str| self.names.get(&(key.clone(), value.to_owned()));
+        let key = (mapping.is, mapping.node_label.as_deref().map(Arc::from));
+        let Some(values) = self.names.get(&key) else { return };
         let is_address = mapping.is != NodeField::NodeLabel;
-        let found = with(value).or_else(|| with(without_port(value).filter(|_| is_address)?));
+        let found = values.get(value).or_else(|| values.get(without_port(value).filter(|_| is_address)?));
         for name in found.into_iter().flatten() {
             take(name);
         }
@@ -122,10 +139,12 @@ fn without_port(value: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn book() -> NodeBook {
-        let text = "prometheus: {url: 'http://p'}\npolicies:\n- {name: a, query: a, prefer: lower, node: {label: zone, is: nodeLabel, nodeLabel: topology.kubernetes.io/zone}}\n";
+        let text = "prometheus: {url: 'http://p'}\npolicies:\n- {name: a, query: a, prefer: lower, node: {label: zone, is: nodeLabel, nodeLabel: topology.kubernetes.io/zone}}\n- {name: b, query: b, prefer: lower, node: {is: internalIP}}\n- {name: c, query: c, prefer: lower, node: {is: hostname}}\n";
         let config = crate::config::parse("test.yaml".as_ref(), text).expect("it is valid");
         let node = |name: &str, ip: &str, zone: &str| -> Node {
             let json = serde_json::json!({
@@ -134,10 +153,12 @@ mod tests {
             });
             serde_json::from_value(json).expect("a node")
         };
-        NodeBook::new(
-            &config,
-            [node("n1", "10.0.0.1", "a"), node("n2", "fd00::2", "a"), node("n3", "10.0.0.3", "b")].iter(),
-        )
+        let nodes = [node("n1", "10.0.0.1", "a"), node("n2", "fd00::2", "a"), node("n3", "10.0.0.3", "b")];
+        let kept: BTreeMap<Arc<str>, KnownNode> = nodes
+            .iter()
+            .map(|node| (node.metadata.name.as_str().into(), KnownNode::new(node, &config.node_labels())))
+            .collect();
+        NodeBook::new(&config, kept.iter())
     }
 
     fn found(is: NodeField, node_label: Option<&str>, value: &str) -> Vec<String> {
@@ -166,5 +187,14 @@ mod tests {
         let zone = Some("topology.kubernetes.io/zone");
         assert_eq!(found(NodeField::NodeLabel, zone, "a"), ["n1", "n2"]);
         assert!(found(NodeField::NodeLabel, zone, "c").is_empty());
+    }
+
+    #[test]
+    fn names_that_are_no_nodes_map_to_nothing_where_the_nodes_are_known() {
+        assert!(found(NodeField::Name, None, "10.0.0.1:9100").is_empty());
+        let mut names = Vec::new();
+        let mapping = Mapping::default();
+        NodeBook::default().find(&mapping, "10.0.0.1:9100", |name| names.push(name.to_owned()));
+        assert_eq!(names, ["10.0.0.1"], "without the nodes nobody can tell");
     }
 }

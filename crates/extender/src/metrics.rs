@@ -27,12 +27,18 @@ const FAMILIES: &[(&str, &str, &str, &str)] = &[
     (DUPLICATES, "gauge", "Further series for a node that has one in the last answer, by policy", "policy"),
     (NOT_NUMBERS, "gauge", "Series of the last answer that are NaN, infinite or histograms, by policy", "policy"),
     (NODES, "gauge", "Nodes with a value, by policy", "policy"),
+    (
+        MISFITS,
+        "counter",
+        "Requests in which no node had a value although the query gave fresh series, by policy",
+        "policy",
+    ),
     (RELOADS, "counter", "Changed configuration files, by what became of them", "result"),
     (CONFIG_CURRENT, "gauge", "1 if the file as it is now is in use, 0 if it is wrong and an older one is", ""),
     (CERTIFICATES, "counter", "Changed certificates of the server, by what became of them", "result"),
     (HERD, "gauge", "Pods bound within the window of the herd formula", ""),
     (WAITING, "gauge", "Pods that a threshold refused and that still wait", ""),
-    (WOKEN, "counter", "Waiting pods whose annotation was changed because a node recovered", "result"),
+    (WOKEN, "counter", "Attempts to change the annotation of a waiting pod because a node recovered", "result"),
 ];
 
 /// Requests by verb and result.
@@ -63,6 +69,8 @@ pub const DUPLICATES: &str = "schedpatch_extender_series_duplicate";
 pub const NOT_NUMBERS: &str = "schedpatch_extender_series_not_a_number";
 /// Nodes with a value by policy.
 pub const NODES: &str = "schedpatch_extender_nodes";
+/// Requests whose nodes no series is about, by policy.
+pub const MISFITS: &str = "schedpatch_extender_misfit_requests_total";
 /// Reloads by result.
 pub const RELOADS: &str = "schedpatch_extender_config_reloads_total";
 /// Whether the file is in use.

@@ -1,13 +1,13 @@
 //! Node objects, where series are mapped by addresses or labels.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use schedpatch_service::feed::{Change, Query, Watched};
 use tokio::sync::watch;
 
 use crate::config::Config;
-use crate::mapping::{Node, NodeBook};
+use crate::mapping::{KnownNode, Node, NodeBook};
 
 impl Watched for Node {
     fn resource_version(&self) -> &str {
@@ -20,10 +20,19 @@ pub fn query() -> Query {
     Query { path: "/api/v1/nodes", fields: String::new(), labels: String::new() }
 }
 
-/// Nodes as the watch shows them.
+#[derive(Debug, Default)]
+struct All {
+    nodes: BTreeMap<Arc<str>, KnownNode>,
+    /// Keys of labels that are kept
+    labels: BTreeSet<Arc<str>>,
+    /// The last book, and the configuration that it is for
+    book: Option<(Arc<Config>, Arc<NodeBook>)>,
+}
+
+/// Nodes as the watch shows them: of each only what the policies need.
 #[derive(Debug)]
 pub struct Nodes {
-    all: Mutex<BTreeMap<String, Node>>,
+    all: Mutex<All>,
     is_known: watch::Sender<bool>,
 }
 
@@ -34,33 +43,61 @@ impl Default for Nodes {
 }
 
 impl Nodes {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Node>> {
+    fn all(&self) -> MutexGuard<'_, All> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps these labels of the nodes that come from now on.
+    pub fn keep_labels(&self, labels: BTreeSet<Arc<str>>) {
+        self.all().labels = labels;
     }
 
     /// Takes up what the watch shows.
     pub fn take(&self, change: Change<Node>) {
         let mut all = self.all();
+        let All { nodes, labels, book } = &mut *all;
+        let name = |node: &Node| -> Arc<str> { node.metadata.name.as_str().into() };
         match change {
-            Change::Reset(nodes) => {
-                *all = nodes.into_iter().map(|node| (node.metadata.name.clone(), node)).collect();
+            Change::Reset(listed) => {
+                *nodes = listed.into_iter().map(|node| (name(&node), KnownNode::new(&node, labels))).collect();
+                *book = None;
                 self.is_known.send_replace(true);
             }
-            Change::Set(node) => drop(all.insert(node.metadata.name.clone(), node)),
-            Change::Gone(node) => drop(all.remove(&node.metadata.name)),
+            Change::Set(node) => {
+                // nodes report something all the time, and rarely what is needed here
+                let known = KnownNode::new(&node, labels);
+                if nodes.get(node.metadata.name.as_str()) != Some(&known) {
+                    nodes.insert(name(&node), known);
+                    *book = None;
+                }
+            }
+            Change::Gone(node) => {
+                nodes.remove(node.metadata.name.as_str());
+                *book = None;
+            }
             Change::Lost(why) => tracing::debug!(why, "nodes are not followed for now"),
             Change::Found => {}
         }
     }
 
-    /// What the policies need of them.
-    pub fn book(&self, config: &Config) -> NodeBook {
-        NodeBook::new(config, self.all().values())
+    /// What the policies need of them. Names are not checked until the nodes are known.
+    pub fn book(&self, config: &Arc<Config>) -> Arc<NodeBook> {
+        if !*self.is_known.borrow() {
+            return Arc::default();
+        }
+        let mut all = self.all();
+        let kept = all.book.as_ref().filter(|(own, _)| Arc::ptr_eq(own, config));
+        if let Some((_, book)) = kept {
+            return Arc::clone(book);
+        }
+        let book = Arc::new(NodeBook::new(config, all.nodes.iter()));
+        all.book = Some((Arc::clone(config), Arc::clone(&book)));
+        book
     }
 
     /// Names of all nodes.
     pub fn names(&self) -> Vec<String> {
-        self.all().keys().cloned().collect()
+        self.all().nodes.keys().map(ToString::to_string).collect()
     }
 
     /// Waits until the first list is there.

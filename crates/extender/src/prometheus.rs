@@ -16,13 +16,16 @@ use rustls::pki_types::ServerName;
 use schedpatch_service::log::shortened;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::Prometheus;
 use crate::tls::{self, TlsError};
 use crate::url::{Url, form_encode};
 
-/// An answer may have this many bytes: more than 100,000 series have.
-const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+/// An answer may have this many bytes: 100,000 series have half of it.
+pub const MAX_ANSWER_BYTES: usize = 48 * 1024 * 1024;
+/// Of longer answers than this there is one at a time in memory.
+const SHORT_ANSWER_BYTES: usize = 2 * 1024 * 1024;
 /// So much of an answer that is no answer is quoted.
 const MAX_QUOTED_BYTES: usize = 200;
 
@@ -64,13 +67,30 @@ pub enum QueryError {
     TooLong,
 }
 
-/// Asks Prometheus.
+/// An answer's body, which is dropped as soon as it is read.
+#[derive(Debug)]
+pub struct Answer {
+    bytes: Vec<u8>,
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl std::ops::Deref for Answer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Asks Prometheus, one query after the other.
 pub struct Client {
     url: Url,
     timeout: Duration,
     tls: Option<Arc<ClientConfig>>,
     authorization: Option<HeaderValue>,
     sender: Option<SendRequest<Full<Bytes>>>,
+    /// Held by the one that reads a long answer
+    turn: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for Client {
@@ -89,20 +109,59 @@ impl Client {
             (true, None) => return Err(QueryError::NoAuthority),
             (false, _) => None,
         };
-        Ok(Self { url, timeout: settings.timeout, tls, authorization: authorization(settings)?, sender: None })
+        let turn = Arc::new(Semaphore::new(1));
+        Ok(Self { url, timeout: settings.timeout, tls, authorization: authorization(settings)?, sender: None, turn })
+    }
+
+    /// Another one for queries at the same time, on a connection of its own.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        let (url, timeout, tls) = (self.url.clone(), self.timeout, self.tls.clone());
+        let (authorization, turn) = (self.authorization.clone(), Arc::clone(&self.turn));
+        Self { url, timeout, tls, authorization, sender: None, turn }
     }
 
     /// Runs one query and returns the answer's body: JSON, also if Prometheus refuses the query.
-    pub async fn query(&mut self, promql: &str) -> Result<Bytes, QueryError> {
-        let answered = tokio::time::timeout(self.timeout, self.ask(promql)).await;
-        if !matches!(answered, Ok(Ok(_))) {
-            // what is left of this answer must not be taken for the next one
-            self.sender = None;
+    pub async fn query(&mut self, promql: &str) -> Result<Answer, QueryError> {
+        // what is left of an answer after an error must not be taken for the next one, so the sender comes back at the end
+        let timeout = self.timeout;
+        let late = |_| QueryError::Late(timeout);
+        let asked = tokio::time::timeout(timeout, async {
+            let (sender, response) = self.ask(promql).await?;
+            let mut reading = Reading::new(response);
+            let is_whole = reading.go_on(SHORT_ANSWER_BYTES).await?;
+            Ok::<_, QueryError>((sender, reading, is_whole))
+        });
+        let (sender, mut reading, is_whole) = asked.await.map_err(late)??;
+        let mut turn = None;
+        if !is_whole {
+            // waiting for other answers is no fault of Prometheus
+            turn = Arc::clone(&self.turn).acquire_owned().await.ok();
+            reading.make_room();
+            let read = tokio::time::timeout(timeout, reading.go_on(MAX_ANSWER_BYTES)).await;
+            if !read.map_err(late)?? {
+                return Err(QueryError::TooLong);
+            }
         }
-        answered.unwrap_or(Err(QueryError::Late(self.timeout)))
+        self.sender = Some(sender);
+        self.judged(reading, turn)
     }
 
-    async fn ask(&mut self, promql: &str) -> Result<Bytes, QueryError> {
+    fn judged(&self, reading: Reading, turn: Option<OwnedSemaphorePermit>) -> Result<Answer, QueryError> {
+        let Reading { status, location, bytes, .. } = reading;
+        match status.as_u16() {
+            // Prometheus explains a refused query in the body
+            200 | 400 | 422 if bytes.first() == Some(&b'{') => Ok(Answer { bytes, _turn: turn }),
+            401 | 403 => Err(QueryError::Forbidden(status)),
+            300..=399 => Err(QueryError::Moved(status, self.quoted(&location.unwrap_or_default()))),
+            _ => {
+                let start = &bytes[..bytes.len().min(4096)];
+                Err(QueryError::Status(status, self.quoted(&String::from_utf8_lossy(start))))
+            }
+        }
+    }
+
+    async fn ask(&mut self, promql: &str) -> Result<(SendRequest<Full<Bytes>>, Response<Incoming>), QueryError> {
         let mut kept = self.sender.take();
         let is_open = match &mut kept {
             Some(sender) => sender.ready().await.is_ok(),
@@ -124,17 +183,7 @@ impl Client {
         let request = request.body(Full::new(body.into())).map_err(|error| QueryError::Url(error.to_string()))?;
         let broken = |error: hyper::Error| QueryError::Broken(root(&error));
         let response = sender.send_request(request).await.map_err(broken)?;
-        let status = response.status();
-        let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let body = whole(response).await?;
-        self.sender = Some(sender);
-        match status.as_u16() {
-            // Prometheus explains a refused query in the body
-            200 | 400 | 422 if body.first() == Some(&b'{') => Ok(body),
-            401 | 403 => Err(QueryError::Forbidden(status)),
-            300..=399 => Err(QueryError::Moved(status, self.quoted(&location.unwrap_or_default()))),
-            _ => Err(QueryError::Status(status, self.quoted(&String::from_utf8_lossy(&body[..body.len().min(4096)])))),
-        }
+        Ok((sender, response))
     }
 
     /// Words of the other side for a message: short, and without the credentials that it may send back.
@@ -182,19 +231,40 @@ async fn open(
     Ok(sender)
 }
 
-async fn whole(response: Response<Incoming>) -> Result<Bytes, QueryError> {
-    let mut body = response.into_body();
-    let expected = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
-    let mut bytes = Vec::with_capacity(expected.min(MAX_ANSWER_BYTES));
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| QueryError::Broken(root(&error)))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if bytes.len() + data.len() > MAX_ANSWER_BYTES {
-            return Err(QueryError::TooLong);
-        }
-        bytes.extend_from_slice(&data);
+/// An answer on its way.
+struct Reading {
+    status: StatusCode,
+    location: Option<String>,
+    body: Incoming,
+    bytes: Vec<u8>,
+}
+
+impl Reading {
+    fn new(response: Response<Incoming>) -> Self {
+        let status = response.status();
+        let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let body = response.into_body();
+        let expected = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
+        Self { status, location, body, bytes: Vec::with_capacity(expected.min(SHORT_ANSWER_BYTES)) }
     }
-    Ok(bytes.into())
+
+    /// Room for the longest answer at once: memory that is never touched costs nothing, and a buffer that grows by doubling is
+    /// there twice while it grows.
+    fn make_room(&mut self) {
+        self.bytes.reserve_exact(MAX_ANSWER_BYTES.saturating_sub(self.bytes.len()));
+    }
+
+    /// Reads until the end, or until there is more than this; whether it is the end.
+    async fn go_on(&mut self, most: usize) -> Result<bool, QueryError> {
+        while self.bytes.len() <= most {
+            let Some(frame) = self.body.frame().await else { return Ok(true) };
+            let frame = frame.map_err(|error| QueryError::Broken(root(&error)))?;
+            if let Ok(data) = frame.into_data() {
+                self.bytes.extend_from_slice(&data);
+            }
+        }
+        Ok(false)
+    }
 }
 
 fn authorization(settings: &Prometheus) -> Result<Option<HeaderValue>, QueryError> {

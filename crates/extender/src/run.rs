@@ -1,6 +1,5 @@
 //! Wires the parts: poller, watches, reloads, server.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,27 +10,21 @@ use rustls::ServerConfig;
 use schedpatch_service::api::Api;
 use schedpatch_service::feed::{self, Change, Query, Watched};
 use schedpatch_service::http::{self, Answer};
-use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::config::{self, Config, ConfigError};
 use crate::metrics as m;
 use crate::nodes::{self, Nodes};
-use crate::pods::{self, Waiting};
+use crate::pods;
 use crate::poll::Poller;
-use crate::serve::{Server, metrics_text, why_not_ready};
+use crate::serve::{Server, metrics_text, ready_text};
 use crate::snapshot::Snapshot;
 use crate::state::State;
 use crate::tls::{self, TlsError};
+use crate::wake::wake;
 use crate::watchfile::Files;
 
-/// The annotation whose change makes the scheduler try a waiting pod again.
-pub const RETRY_ANNOTATION: &str = "schedpatch.io/extender-retry";
-/// Pause between two annotations, so that a thousand waiting pods do not become a thousand requests at once.
-const WAKE_PAUSE: Duration = Duration::from_millis(10);
-/// Pause before a pod is annotated again that the API server did not take.
-const WAKE_RETRY: Duration = Duration::from_secs(5);
 /// Where watching is not allowed, pods and nodes are listed in this interval.
 const LIST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -117,11 +110,8 @@ pub async fn start(settings: Settings, api: Option<Api>) -> Result<(SocketAddr, 
     let (woken, waiting) = mpsc::unbounded_channel();
     let mut tasks = Vec::new();
     if let Some(api) = &api {
-        let (own, followed) = (Arc::clone(&nodes), config.clone());
-        tasks.push(follow(api, nodes::query(), followed, Config::needs_nodes, move |change| own.take(change)));
-        let (own, followed) = (Arc::clone(&state), config.clone());
-        let take = move |change| own.tracker().take(change, Instant::now());
-        tasks.push(follow(api, pods::query(), followed, Config::needs_pods, take));
+        tasks.push(tokio::spawn(follow_nodes(api.clone(), Arc::clone(&nodes), config.clone())));
+        tasks.push(tokio::spawn(follow_pods(api.clone(), Arc::clone(&state), config.clone())));
         tasks.push(tokio::spawn(wake(api.clone(), Arc::clone(&state), waiting)));
     }
     let poller = Poller { state: Arc::clone(&state), nodes: Arc::clone(&nodes), config, woken };
@@ -197,84 +187,56 @@ async fn renew(
     }
 }
 
-/// Follows objects while the configuration needs them.
-fn follow<T: Watched + Sync>(
-    api: &Api,
-    query: Query,
-    mut config: watch::Receiver<Arc<Config>>,
-    is_needed: fn(&Config) -> bool,
-    take: impl Fn(Change<T>) + Send + Sync + 'static,
-) -> tokio::task::JoinHandle<()> {
-    let api = api.clone();
-    tokio::spawn(async move {
-        if config.wait_for(|config| is_needed(config)).await.is_err() {
-            return;
-        }
-        let (sink, mut changes) = mpsc::channel(64);
-        let mut why = String::new();
-        let taking = async {
-            while let Some(change) = changes.recv().await {
-                match &change {
-                    Change::Lost(now) if *now != why => {
-                        tracing::warn!(why = now, "the API server does not show what is needed; trying again");
-                        why.clone_from(now);
-                    }
-                    Change::Reset(_) | Change::Found => why.clear(),
-                    _ => {}
-                }
-                take(change);
-            }
-        };
-        tokio::join!(feed::follow(api, query, LIST_PAUSE, sink), taking);
-    })
+/// Follows pods once the configuration needs them.
+async fn follow_pods(api: Api, state: Arc<State>, mut config: watch::Receiver<Arc<Config>>) {
+    if config.wait_for(|config| config.needs_pods()).await.is_ok() {
+        let take = move |change| state.tracker().take(change, Instant::now(), Timestamp::now());
+        followed(&api, pods::query(), take).await;
+    }
 }
 
-/// Changes an annotation of waiting pods, upon which the scheduler tries them again.
-async fn wake(api: Api, state: Arc<State>, mut recovered: mpsc::UnboundedReceiver<Vec<Waiting>>) {
-    let mut pods: BTreeMap<(String, String), String> = BTreeMap::new();
-    let name = |pod: Waiting| ((pod.namespace, pod.name), pod.uid);
-    loop {
-        if pods.is_empty() {
-            let Some(more) = recovered.recv().await else { return };
-            tracing::info!(
-                pods = more.len(),
-                "the scheduler is made to try waiting pods again, since a node recovered, policies changed or the extender restarted"
-            );
-            pods.extend(more.into_iter().map(name));
-        }
-        while let Ok(more) = recovered.try_recv() {
-            pods.extend(more.into_iter().map(name));
-        }
-        let Some(((namespace, pod), uid)) = pods.pop_first() else { continue };
-        let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
-        let patch = json!({ "metadata": { "uid": uid, "annotations": { RETRY_ANNOTATION: time } } });
-        let list = format!("/api/v1/namespaces/{namespace}/pods");
-        match api.patch(&list, &pod, &patch, "application/merge-patch+json").await {
-            Ok(()) => state.metrics.add(m::WOKEN, "woken", 1),
-            // deleted meanwhile, or another one has its name now
-            Err(error) if [404, 409, 422].contains(&error.code()) => {}
-            Err(error) => {
-                state.metrics.add(m::WOKEN, "failed", 1);
-                let is_refused = (400..500).contains(&error.code()) && error.code() != 429;
-                if is_refused {
-                    tracing::warn!(pod, namespace, %error, "cannot annotate a waiting pod; it waits until the scheduler tries it by itself (needs permission to patch pods)");
-                } else {
-                    tracing::warn!(pod, namespace, %error, "cannot annotate a waiting pod now; trying again");
-                    pods.insert((namespace, pod), uid);
-                    tokio::time::sleep(WAKE_RETRY).await;
+/// Follows objects for ever.
+async fn followed<T: Watched + Sync>(api: &Api, query: Query, take: impl Fn(Change<T>)) {
+    let (sink, mut changes) = mpsc::channel(64);
+    let mut why = String::new();
+    let taking = async {
+        while let Some(change) = changes.recv().await {
+            match &change {
+                Change::Lost(now) if *now != why => {
+                    tracing::warn!(why = now, "the API server does not show what is needed; trying again");
+                    why.clone_from(now);
                 }
+                Change::Reset(_) | Change::Found => why.clear(),
+                _ => {}
             }
+            take(change);
         }
-        tokio::time::sleep(WAKE_PAUSE).await;
+    };
+    tokio::join!(feed::follow(api.clone(), query, LIST_PAUSE, sink), taking);
+}
+
+/// Follows nodes, and begins anew when policies need other labels of them.
+async fn follow_nodes(api: Api, nodes: Arc<Nodes>, mut config: watch::Receiver<Arc<Config>>) {
+    if config.wait_for(|config| config.needs_nodes()).await.is_err() {
+        return;
+    }
+    loop {
+        let labels = config.borrow_and_update().node_labels();
+        nodes.keep_labels(labels.clone());
+        let own = Arc::clone(&nodes);
+        tokio::select! {
+            () = followed(&api, nodes::query(), move |change| own.take(change)) => return,
+            changed = config.wait_for(|config| config.node_labels() != labels) => if changed.is_err() { return },
+        }
     }
 }
 
 fn probe(state: &State, path: &str) -> Answer {
     match path {
         "/livez" | "/healthz" => Answer::ok("ok\n"),
-        "/readyz" => match why_not_ready(state) {
-            None => Answer::ok("ok: at least one policy has fresh values\n"),
-            Some(why) => Answer::unavailable(format!("no policy has fresh values, every node is neutral:\n{why}\n")),
+        "/readyz" => match ready_text(state, false) {
+            Ok(text) => Answer::ok(text),
+            Err(text) => Answer::unavailable(text),
         },
         "/metrics" => Answer::ok(metrics_text(state)),
         _ => Answer::not_found("try /livez, /readyz or /metrics\n"),

@@ -20,7 +20,9 @@ pub enum SeriesError {
     #[error("the query gives a {0}; it must give an instant vector: one value for each series")]
     NotAVector(String),
     /// Series times nodes
-    #[error("the series give {0} values for nodes, more than are kept; aggregate the query")]
+    #[error(
+        "the values of all policies would take more than {0} MiB; aggregate the query, or leave out workloads that do not matter"
+    )]
     TooMany(usize),
     /// It is no answer of Prometheus
     #[error("this is not an answer of Prometheus: {0}")]

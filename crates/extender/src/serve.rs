@@ -32,7 +32,7 @@ use chunks::Chunks;
 
 pub use body::MAX_BODY_BYTES;
 pub use buffers::Buffers;
-pub use pages::{metrics_text, why_not_ready};
+pub use pages::{metrics_text, ready_text};
 
 /// The scheduler, the kubelet and people. One more closes the connection that was unused for the longest time.
 const MAX_CONNECTIONS: usize = 64;

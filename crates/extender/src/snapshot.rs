@@ -1,5 +1,6 @@
 //! What is known at one moment: values of all policies for all nodes, in columns. Requests only read it.
 
+mod bits;
 mod index;
 mod values;
 
@@ -11,8 +12,9 @@ use tokio::time::Instant;
 use crate::config::{Config, Policy};
 use crate::select::Choice;
 
+pub use bits::Bits;
 pub use index::{Index, UNKNOWN};
-pub use values::{Report, Values};
+pub use values::{MAX_BYTES, Reader, Report, Values};
 
 /// One policy's values as a pod sees them.
 #[derive(Clone, Debug)]

@@ -1,9 +1,11 @@
 //! What requests, the poller and the watches share.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::decisions::Decisions;
 use crate::metrics::Metrics;
+use crate::misfit::Misfits;
 use crate::pods::Tracker;
 use crate::snapshot::Snapshot;
 
@@ -13,8 +15,10 @@ pub struct State {
     snapshot: RwLock<Arc<Snapshot>>,
     tracker: Mutex<Tracker>,
     decisions: Mutex<Decisions>,
-    /// Why the last round of queries gave nothing, by policy
-    failures: Mutex<Vec<String>>,
+    /// By policy: why its last query gave nothing
+    failures: Mutex<BTreeMap<String, String>>,
+    /// Policies that fit no node
+    pub misfits: Misfits,
     /// Metrics
     pub metrics: Metrics,
     /// Where schedpatch is installed
@@ -31,6 +35,7 @@ impl State {
             tracker: Mutex::default(),
             decisions: Mutex::default(),
             failures: Mutex::default(),
+            misfits: Misfits::default(),
             metrics: Metrics::default(),
             own_namespace,
             weight,
@@ -58,8 +63,8 @@ impl State {
         self.decisions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Failures of the last round of queries.
-    pub fn failures(&self) -> MutexGuard<'_, Vec<String>> {
+    /// By policy: why its last query gave nothing.
+    pub fn failures(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

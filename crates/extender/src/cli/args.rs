@@ -178,11 +178,10 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 impl AccessArgs {
-    pub(super) async fn connect(&self) -> Result<Api, String> {
+    /// `way_out` says what to do where there is no API server.
+    pub(super) async fn connect(&self, way_out: &str) -> Result<Api, String> {
         let access = Access { kubeconfig: self.kubeconfig.clone(), service_account_dir: SERVICE_ACCOUNT_DIR.into() };
-        let wrong = |error: client::ConnectError| {
-            format!("{error}; give --kubeconfig FILE, run in a pod with a service account, or run with --standalone")
-        };
+        let wrong = |error: client::ConnectError| format!("{error}; {way_out}");
         let config = client::config(&access).await.map_err(wrong)?;
         Ok(Api::new(client::connect(config).map_err(wrong)?))
     }

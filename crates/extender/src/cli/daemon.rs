@@ -9,6 +9,8 @@ use super::Ran;
 use super::args::{LogLevel, RunArgs};
 use crate::run::{Settings, run as serve};
 
+const WAY_OUT: &str = "give --kubeconfig FILE, run in a pod with a service account, or run with --standalone";
+
 pub(super) async fn run(args: &RunArgs) -> Ran {
     let level = match args.log_level {
         LogLevel::Off => Level::OFF,
@@ -20,7 +22,7 @@ pub(super) async fn run(args: &RunArgs) -> Ran {
     };
     log::start("schedpatch_extender", level, args.log_format);
     let stop = shutdown::signalled().map_err(|error| format!("cannot catch signals: {error}"))?;
-    let api = if args.standalone { None } else { Some(args.access.connect().await?) };
+    let api = if args.standalone { None } else { Some(args.access.connect(WAY_OUT).await?) };
     tracing::info!(version = env!("CARGO_PKG_VERSION"), config = %args.config.display(), "schedpatch-extender starts");
     let settings = Settings {
         config: args.config.clone(),

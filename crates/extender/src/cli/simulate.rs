@@ -31,9 +31,10 @@ pub(super) async fn run(args: &SimulateArgs) -> Ran {
     let config = Arc::new(config);
     let known = Arc::new(Nodes::default());
     if config.needs_nodes() || args.access.kubeconfig.is_some() {
-        let api = args.access.connect().await?;
+        let api = args.access.connect("give --kubeconfig FILE").await?;
         let params: ListParams = nodes::query().list();
         let (all, _) = api.list::<Node>(nodes::query().path, &params).await.map_err(|error| error.to_string())?;
+        known.keep_labels(config.node_labels());
         known.take(Change::Reset(all));
     }
     let state = Arc::new(State::new(Snapshot::empty(Arc::clone(&config)), None, args.weight));
@@ -41,7 +42,7 @@ pub(super) async fn run(args: &SimulateArgs) -> Ran {
     let (_configs, receiver) = watch::channel(Arc::clone(&config));
     let poller = Poller { state: Arc::clone(&state), nodes: Arc::clone(&known), config: receiver, woken };
     poller.round(&config).await;
-    for failure in state.failures().iter() {
+    for failure in state.failures().values() {
         eprintln!("schedpatch-extender: {failure}");
     }
     let pairs = |all: &[(String, String)]| -> serde_json::Map<String, serde_json::Value> {

@@ -1,6 +1,7 @@
 //! What serde cannot see: values that contradict each other or make no sense.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use yaml_edit::{Path, path};
 
@@ -9,6 +10,9 @@ use crate::url::Url;
 
 /// More policies than this are rather a mistake, and each costs a query and a column.
 const MAX_POLICIES: usize = 64;
+
+/// More often than this no scrape brings anything new, and Prometheus has to work for each round.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The sum of weights must stay a number.
 const MAX_WEIGHT: f64 = 1e6;
@@ -69,6 +73,9 @@ fn prometheus(prometheus: &Prometheus) -> Result<(), Fault> {
     if url.is_https && prometheus.ca_file.is_none() {
         return fault(path!["prometheus", "url"], "https needs caFile: the image brings no certificates of its own");
     }
+    if prometheus.interval < MIN_INTERVAL {
+        return fault(path!["prometheus", "interval"], "interval must be 1s or more: each round asks all queries");
+    }
     let only_https = [
         ("caFile", &prometheus.ca_file),
         ("clientCertificateFile", &prometheus.client_certificate_file),
@@ -105,6 +112,13 @@ fn policy(index: usize, policy: &Policy) -> Result<(), Fault> {
     }
     if policy.node.label.is_empty() {
         return fault(path!["policies", index, "node", "label"], "label is empty");
+    }
+    if policy.workload.contains_key(&policy.node.label) {
+        let label = &policy.node.label;
+        return fault(
+            at("match"),
+            format!("the label {label} names the node (node.label), so it cannot be matched to the pod"),
+        );
     }
     if (policy.node.is == NodeField::NodeLabel) != policy.node.node_label.is_some() {
         return fault(at("node"), "is: nodeLabel and nodeLabel: KEY go together");

@@ -41,6 +41,8 @@ fn what_is_wrong_is_named_with_file_line_and_way_out() {
         (&format!("{HEAD}  match: {{app: spec.x}}\n"), 6, "labels.KEY"),
         (&format!("{HEAD}  node: {{label: zone, is: nodeLabel}}\n"), 6, "go together"),
         (&format!("{HEAD}  plainQuery: x\n"), 6, "match"),
+        (&format!("{HEAD}  match: {{node: labels.app}}\n"), 6, "names the node"),
+        (&HEAD.replace("9090'", "9090', interval: 999ms"), 1, "interval must be 1s"),
         (&format!("{HEAD}  avoidAbove: 1\n  avoidBelow: 2\n"), 6, "every value would be refused"),
         (&format!("{HEAD}- name: cpu\n  query: q\n  prefer: lower\n"), 6, "two policies are called cpu"),
         (&format!("{HEAD}- name: a b\n  query: q\n  prefer: lower\n"), 6, "is no name"),

@@ -27,17 +27,27 @@ impl Refusals {
         self.by.get(at).is_none_or(|by| *by == NONE)
     }
 
-    /// Which threshold refuses a node, in words for the pod's event. The scheduler counts nodes by these words and writes
-    /// each of them into the pod's status, so that they must not differ from node to node.
-    pub fn threshold(&self, columns: &[Column<'_>], asked: &[u32], at: usize) -> Option<String> {
-        let column = columns.get(usize::from(*self.by.get(at)?))?;
-        let (policy, value) = (column.policy, column.value(*asked.get(at)?));
-        let limit = match (policy.avoid_above.filter(|most| value > *most), policy.avoid_below) {
-            (Some(most), _) => format!(" above {most}"),
-            (None, Some(least)) => format!(" below {least}"),
-            (None, None) => String::new(),
-        };
-        Some(format!("{SIGNATURE}{}{limit}", policy.name))
+    /// The refused nodes, each with the number of the text that says which threshold it exceeds, and these texts. The scheduler
+    /// counts nodes by their texts and writes each text into the pod's status, so that they must not differ from node to node.
+    pub fn thresholds(&self, columns: &[Column<'_>], asked: &[u32]) -> (Vec<(usize, usize)>, Vec<String>) {
+        let (mut nodes, mut texts) = (Vec::with_capacity(self.count), Vec::new());
+        let mut known = vec![[None; 2]; columns.len()];
+        for (at, by) in self.by.iter().enumerate().filter(|(_, by)| **by != NONE) {
+            let Some((column, position)) = columns.get(usize::from(*by)).zip(asked.get(at)) else { continue };
+            let policy = column.policy;
+            let above = policy.avoid_above.filter(|most| column.value(*position) > *most);
+            let number = known[usize::from(*by)][usize::from(above.is_some())].get_or_insert_with(|| {
+                let limit = match (above, policy.avoid_below) {
+                    (Some(most), _) => format!(" above {most}"),
+                    (None, Some(least)) => format!(" below {least}"),
+                    (None, None) => String::new(),
+                };
+                texts.push(format!("{SIGNATURE}{}{limit}", policy.name));
+                texts.len() - 1
+            });
+            nodes.push((at, *number));
+        }
+        (nodes, texts)
     }
 
     /// Why a node is refused, with its value, for people who ask.
@@ -89,4 +99,27 @@ pub fn refuse(columns: &[Column<'_>], asked: &[u32]) -> Refusals {
         }
     }
     refusals
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+
+    #[test]
+    fn nodes_that_exceed_the_same_threshold_share_its_text() {
+        let text = "prometheus: {url: 'http://p'}\npolicies:\n- {name: a, query: q, prefer: lower, avoidAbove: 8, avoidBelow: 2}\n- {name: b, query: q, prefer: lower, avoidAbove: 5}\n";
+        let config = crate::config::parse("test.yaml".as_ref(), text).expect("valid");
+        let values = [[9.0, 1.0, 3.0, 9.0, 3.0], [0.0, 0.0, 6.0, 0.0, 0.0]];
+        let columns =
+            [0, 1].map(|n| Column { number: n, policy: &config.policies[n], values: Cow::Borrowed(&values[n][..]) });
+        let asked = [0, 1, 2, 3, 4];
+        let (nodes, texts) = refuse(&columns, &asked).thresholds(&columns, &asked);
+        assert_eq!(
+            texts,
+            ["schedpatch-extender: a above 8", "schedpatch-extender: a below 2", "schedpatch-extender: b above 5"]
+        );
+        assert_eq!(nodes, [(0, 0), (1, 1), (2, 2), (3, 0)]);
+    }
 }

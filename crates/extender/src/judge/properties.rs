@@ -190,6 +190,71 @@ fn pods_that_were_just_bound_never_make_their_node_better() {
     });
 }
 
+/// Exact points, before they are rounded, from totals on their scale.
+fn exact(scores: &Scores, before: &Scores) -> Vec<f64> {
+    let ends = |scores: &Scores| {
+        let least = scores.totals.iter().copied().fold(f64::INFINITY, f64::min);
+        scores.totals.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least
+    };
+    let scale = ends(scores).max(ends(before)).max(0.1);
+    scores.totals.iter().map(|total| total / scale * 10.0).collect()
+}
+
+#[test]
+fn pods_on_one_node_change_the_difference_of_no_other_pair_by_more_than_half() {
+    cases(|random, case| {
+        if case.asked.is_empty() {
+            return;
+        }
+        let columns = case.columns();
+        let chosen = usize::try_from(random.below(case.asked.len() as u64)).expect("small");
+        let mut penalties = vec![0.0; case.asked.len()];
+        penalties[chosen] = 0.05 * f64::from(u32::try_from(1 + random.below(200)).expect("small"));
+        let before = score(&columns, &case.asked, None, 0.1);
+        let after = score(&columns, &case.asked, Some(&penalties), 0.1);
+        let (old, new) = (exact(&before, &before), exact(&after, &before));
+        for a in (0..old.len()).filter(|at| *at != chosen) {
+            for b in (0..old.len()).filter(|at| *at != chosen) {
+                let (old, new) = (old[a] - old[b], new[a] - new[b]);
+                assert!((new - old).abs() <= old.abs() / 2.0 + 1e-6, "from {old} to {new}");
+                let points = f64::from(after.points[a]) - f64::from(after.points[b]);
+                assert!((points - new).abs() <= 1.0 + 1e-6, "points are rounded, and nothing else: {points}, {new}");
+            }
+        }
+    });
+}
+
+#[test]
+fn what_pods_cost_every_node_changes_nothing() {
+    cases(|random, case| {
+        let mut penalties: Vec<f64> = {
+            let some = |random: &mut Random| f64::from(u32::try_from(random.below(9)).expect("small")) * 0.05;
+            case.asked.iter().map(|_| some(random)).collect()
+        };
+        let columns = case.columns();
+        let one = score(&columns, &case.asked, Some(&penalties), 0.1);
+        for penalty in &mut penalties {
+            *penalty += 7.0;
+        }
+        let other = score(&columns, &case.asked, Some(&penalties), 0.1);
+        for (one, other) in one.points.iter().zip(&other.points) {
+            assert!(one.abs_diff(*other) <= 1, "they differ by rounding at most");
+        }
+    });
+}
+
+#[test]
+fn a_hundred_fresh_pods_on_one_node_leave_the_policies_in_force_among_the_others() {
+    let text =
+        "prometheus: {url: 'http://p'}\npolicies:\n- {name: cpu, query: q, prefer: lower, range: {from: 0, to: 1}}\n";
+    let config = parse("test.yaml".as_ref(), text).expect("it is valid");
+    let columns = [Column { number: 0, policy: &config.policies[0], values: Cow::Borrowed(&[0.3, 0.2, 0.4, 0.25]) }];
+    let scores = score(&columns, &[0, 1, 2, 3], Some(&[5.0, 0.0, 0.0, 0.0]), 0.1);
+    assert_eq!(scores.points, [0, 10, 5, 9], "{:?}", scores.totals);
+    let costs = scores.costs.iter().map(|cost| (cost * 100.0).round()).collect::<Vec<_>>();
+    assert_eq!(costs, [30.0, 0.0, 0.0, 0.0], "no more than the spread below the worst");
+}
+
 #[test]
 fn values_that_differ_by_less_than_any_number_are_the_same() {
     let text = "prometheus: {url: 'http://p'}\npolicies:\n- {name: a, query: q, prefer: lower}\n- {name: b, query: q, prefer: lower}\n";

@@ -2,9 +2,12 @@
 //!
 //! 1. Each policy gives each node a score from 0 (worst) to 1 (best), on its range. A missing value gets the mean of the
 //!    others: it neither helps nor hurts. A policy that knows none of the nodes does not count.
-//! 2. The weighted mean of the policies is the node's total. Pods that were just bound there are subtracted from it.
+//! 2. The weighted mean of the policies is the node's total. What pods cost that were just bound there is subtracted from it:
+//!    less what such pods cost every node that is asked for, at most 1, and no further than the spread below the worst mean,
+//!    where the spread is the distance of the best mean from the worst, and at least `minimumSpread`.
 //! 3. Totals are stretched over 0 to 10 around their middle. A difference below `minimumSpread` is not blown up to all ten
-//!    points, since it may be noise.
+//!    points, since it may be noise. The scale is never shorter than the spread, nor, by the bound above, longer than twice
+//!    the spread: what pods cost one node takes at most half of the difference of any two others, and adds nothing to it.
 
 use crate::config::{Prefer, Range};
 use crate::snapshot::Column;
@@ -16,6 +19,8 @@ pub struct Scores {
     pub points: Vec<u8>,
     /// By node: weighted mean from 0 to 1, less what recently bound pods cost
     pub totals: Vec<f64>,
+    /// By node: what they cost; empty if there are no such pods
+    pub costs: Vec<f64>,
     /// By column: how many nodes have no value
     pub missing: Vec<usize>,
 }
@@ -45,13 +50,29 @@ pub fn score(columns: &[Column<'_>], asked: &[u32], penalties: Option<&[f64]>, m
     } else {
         totals.fill(0.5);
     }
+    let (least, most) = ends(&totals);
+    let spread = (most - least).max(minimum_spread);
     // where nothing is known, nothing is said
-    if let Some(penalties) = penalties.filter(|_| weights > 0.0) {
-        for (total, penalty) in totals.iter_mut().zip(penalties) {
-            *total -= penalty;
-        }
-    }
-    Scores { points: stretch(&totals, minimum_spread), totals, missing }
+    let costs = penalties.filter(|_| weights > 0.0).map(|penalties| take_off(&mut totals, penalties, least - spread));
+    Scores { points: stretch(&totals, spread), totals, costs: costs.unwrap_or_default(), missing }
+}
+
+/// The smallest and the greatest.
+fn ends(totals: &[f64]) -> (f64, f64) {
+    let least = totals.iter().copied().fold(f64::INFINITY, f64::min);
+    (least, totals.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+}
+
+/// Subtracts what recently bound pods cost, down to `lowest`, and returns what that is for each node.
+fn take_off(totals: &mut [f64], penalties: &[f64], lowest: f64) -> Vec<f64> {
+    let (common, _) = ends(penalties);
+    let both = totals.iter_mut().zip(penalties);
+    let costs = both.map(|(total, penalty)| {
+        let before = *total;
+        *total = (before - (penalty - common).min(1.0)).max(lowest);
+        before - *total
+    });
+    costs.collect()
 }
 
 /// Fills in a policy's score of each node, and returns how many have a value.
@@ -103,11 +124,10 @@ pub fn unit_scores(column: &Column<'_>, asked: &[u32], units: &mut [f64]) -> usi
     known
 }
 
-fn stretch(totals: &[f64], minimum_spread: f64) -> Vec<u8> {
-    let least = totals.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = totals.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+fn stretch(totals: &[f64], spread: f64) -> Vec<u8> {
+    let (least, most) = ends(totals);
     let middle = f64::midpoint(least, most);
-    let factor = 10.0 / (most - least).max(minimum_spread);
+    let factor = 10.0 / (most - least).max(spread);
     totals.iter().map(|total| point(5.0 + (total - middle) * factor)).collect()
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 
 /// All long bodies together, in KiB; a request that finds no room waits for it.
-const ROOM_KIB: usize = 160 * 1024;
+const ROOM_KIB: usize = 132 * 1024;
 /// A longer buffer than this is not kept.
 const MAX_KEPT_BYTES: usize = 64 * 1024 * 1024;
 /// So long a buffer is kept that nobody uses: longer than the pauses of a scheduler that has work.

@@ -1,8 +1,9 @@
 //! Pages for people, probes and scrapers.
 
+use std::fmt::Write as _;
+
 use hyper::body::Incoming;
 use hyper::{Request, Response, Uri};
-use kube::core::params::ListParams;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -17,7 +18,7 @@ use crate::wire::{self, Pod};
 const PAGES: &str = "try /explain?pod=NAMESPACE/NAME, /debug/decisions, /metrics, /livez or /readyz\n";
 
 /// Why there is nothing to judge nodes by, if so.
-pub fn why_not_ready(state: &State) -> Option<String> {
+fn why_not_ready(state: &State) -> Option<String> {
     let snapshot = state.snapshot();
     let now = Instant::now();
     let fresh = snapshot.config.policies.iter().zip(&snapshot.values);
@@ -26,12 +27,47 @@ pub fn why_not_ready(state: &State) -> Option<String> {
     if fresh.any(|(_, values)| values.plain.iter().any(|value| !value.is_nan())) {
         return None;
     }
-    let failures = state.failures().join("\n");
+    let failures = state.failures().values().cloned().collect::<Vec<_>>().join("\n");
     Some(match failures.is_empty() {
         false => failures,
         true if is_answered => "no query gives a series that belongs to a node; see node.label and node.is".to_owned(),
         true => "Prometheus was not asked yet".to_owned(),
     })
+}
+
+/// Whether there is something to judge nodes by, in words; with `verbose` a line for each policy.
+pub fn ready_text(state: &State, verbose: bool) -> Result<String, String> {
+    let details = if verbose { details(state) } else { String::new() };
+    match why_not_ready(state) {
+        None => Ok(format!("ok: at least one policy has fresh values\n{details}")),
+        Some(why) => Err(format!("no policy has fresh values, every node is neutral:\n{why}\n{details}")),
+    }
+}
+
+fn details(state: &State) -> String {
+    let (snapshot, now, mut text) = (state.snapshot(), Instant::now(), String::new());
+    let (failures, misfits) = (state.failures().clone(), state.misfits.all());
+    for (policy, values) in snapshot.config.policies.iter().zip(&snapshot.values) {
+        let nodes = values.plain.iter().filter(|value| !value.is_nan()).count();
+        let (mark, age) = match values.age(now) {
+            None => ("[-]", "no values".to_owned()),
+            Some(age) if values.is_stale(policy, now) => ("[-]", format!("stale, {} s old", age.as_secs())),
+            Some(age) if misfits.contains_key(&policy.name) || nodes == 0 => {
+                ("[-]", format!("{} s old", age.as_secs()))
+            }
+            Some(age) => ("[+]", format!("{} s old", age.as_secs())),
+        };
+        let report = &values.report;
+        let _ = writeln!(
+            text,
+            "{mark} {}: {age}, nodes with a value: {nodes}, series: {}, of no node: {}",
+            policy.name, report.series, report.unmapped
+        );
+        for why in [failures.get(&policy.name), misfits.get(&policy.name)].into_iter().flatten() {
+            let _ = writeln!(text, "    {why}");
+        }
+    }
+    text
 }
 
 /// Whether a text may be the name of a pod or namespace. It becomes part of a path and of a selector.
@@ -44,9 +80,9 @@ impl Server {
     pub(super) async fn page(&self, uri: &Uri) -> Response<Chunks> {
         match uri.path() {
             "/livez" | "/healthz" => text(200, "ok\n"),
-            "/readyz" => match why_not_ready(&self.state) {
-                None => text(200, "ok: at least one policy has fresh values\n"),
-                Some(why) => text(503, format!("no policy has fresh values, every node is neutral:\n{why}\n")),
+            "/readyz" => match ready_text(&self.state, uri.query().is_some_and(|query| query.contains("verbose"))) {
+                Ok(said) => text(200, said),
+                Err(said) => text(503, said),
             },
             "/metrics" => text(200, metrics_text(&self.state)),
             "/debug/decisions" => json(format!("{:#}\n", self.state.decisions().json())),
@@ -65,7 +101,7 @@ impl Server {
         match wire::read(&body) {
             Ok((pod, asked)) => {
                 let nodes: Vec<String> = asked.names().iter().map(ToString::to_string).collect();
-                self.explained(&pod, "", &nodes, is_json)
+                self.explained(&pod, "", Some(nodes), is_json)
             }
             Err(error) => text(400, format!("{error}\n")),
         }
@@ -84,30 +120,36 @@ impl Server {
         let Some(api) = &self.api else {
             return text(501, "there is no API server to look the pod up: POST an ExtenderArgs object to /explain\n");
         };
-        let params = ListParams::default().fields(&format!("metadata.name={name}"));
-        let listed = api.list::<Box<RawValue>>(&format!("/api/v1/namespaces/{namespace}/pods"), &params).await;
-        let pods = match listed {
-            Ok((pods, _)) => pods,
+        let raw = match api.get::<Box<RawValue>>(&format!("/api/v1/namespaces/{namespace}/pods"), name).await {
+            Ok(raw) => raw,
+            Err(error) if error.code() == 404 => return text(404, format!("there is no pod {namespace}/{name}\n")),
             Err(error) => return text(502, format!("cannot look up the pod: {error}\n")),
         };
-        let Some(raw) = pods.first() else { return text(404, format!("there is no pod {namespace}/{name}\n")) };
         match serde_json::from_str::<Pod<'_>>(raw.get()) {
-            Ok(pod) => self.explained(&pod, raw.get(), &self.known_nodes(), is_json),
+            Ok(pod) => self.explained(&pod, raw.get(), None, is_json),
             Err(error) => text(502, format!("cannot read the pod: {error}\n")),
         }
     }
 
-    /// All nodes that are known, be it from the API or from series.
-    fn known_nodes(&self) -> Vec<String> {
+    /// The nodes that the scheduler asked for last about this pod, else all that are known, and which ones these are.
+    fn nodes_for(&self, name: &str) -> (Vec<String>, String) {
+        if let Some((nodes, time)) = self.state.decisions().nodes_of(name) {
+            let (names, all) = (nodes.names(), nodes.positions.len());
+            let rest = all - names.len();
+            let more = if rest > 0 { format!(" ({rest} more have no value)") } else { String::new() };
+            return (names, format!("Shown: the {all} nodes that the scheduler asked for at {time}{more}."));
+        }
         let from_api = self.nodes.names();
         if !from_api.is_empty() {
-            return from_api;
+            let said = "Shown: all nodes of the cluster, since the scheduler has not asked for this pod lately. It asks only for those that its own plugins leave.";
+            return (from_api, said.to_owned());
         }
         let snapshot = self.state.snapshot();
-        snapshot.index.names().iter().map(ToString::to_string).collect()
+        let said = "Shown: all nodes that series are about, since the scheduler has not asked for this pod lately.";
+        (snapshot.index.names().iter().map(ToString::to_string).collect(), said.to_owned())
     }
 
-    fn explained(&self, pod: &Pod<'_>, raw: &str, nodes: &[String], is_json: bool) -> Response<Chunks> {
+    fn explained(&self, pod: &Pod<'_>, raw: &str, nodes: Option<Vec<String>>, is_json: bool) -> Response<Chunks> {
         let snapshot = self.state.snapshot();
         let name = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
         let choice = match select(&snapshot.config, self.state.own_namespace.as_deref(), pod) {
@@ -118,11 +160,19 @@ impl Server {
                 return if is_json { json(format!("{{\"exempt\":\"{why}\"}}\n")) } else { text(200, said) };
             }
         };
+        let (nodes, shown) = nodes.map_or_else(
+            || {
+                let (nodes, shown) = self.nodes_for(&name);
+                (nodes, Some(shown))
+            },
+            |nodes| (nodes, None),
+        );
         let now = Instant::now();
         let positions: Vec<u32> = nodes.iter().map(|name| snapshot.index.position(name)).collect();
-        let penalties =
-            self.state.tracker().penalties(&snapshot.config.herd, &snapshot.index, &positions, |at| &nodes[at], now);
-        let mut explained = explain(&snapshot, &choice, nodes, penalties.as_deref(), self.state.weight, now);
+        let (uid, of) = (&*pod.metadata.uid, (&*snapshot.index, &positions[..]));
+        let penalties = self.state.tracker().penalties(&snapshot.config.herd, uid, of, |at| &nodes[at], now);
+        let mut explained = explain(&snapshot, &choice, &nodes, penalties.as_deref(), self.state.weight, now);
+        explained.notes.splice(0..0, shown);
         explained.notes.extend(self.past(&name, raw));
         if is_json {
             return json(format!("{:#}\n", explained.json()));

@@ -1,6 +1,5 @@
 //! `/filter` and `/prioritize`: the scheduler's questions.
 
-use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -10,18 +9,22 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{Chunks, Server, json_pieces, text};
-use crate::decisions::{Decision, Outcome};
+use crate::decisions::{AskedNodes, Decision, Outcome};
 use crate::judge::{positions, refuse, score};
 use crate::metrics as m;
-use crate::pods::Waiting;
+use crate::misfit;
+use crate::pods::{Judged, Waiting};
 use crate::select::{Choice, Selection, select};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Column, Snapshot};
 use crate::wire::{self, Asked, Piece, Pod};
 
 /// Refusals whose reasons are remembered for people.
 const SOME: usize = 5;
 /// Pause between two log lines about requests that cannot be read.
 const COMPLAINT_PAUSE: Duration = Duration::from_mins(1);
+
+/// What is sent, which nodes it is about, and what it says.
+type Answer = (Vec<Piece>, Option<AskedNodes>, Outcome);
 
 impl Server {
     /// Answers a question of the scheduler. Lack of data is never an error: only a request that cannot be read is.
@@ -45,20 +48,20 @@ impl Server {
             }
         };
         let snapshot = self.state.snapshot();
-        let (pieces, outcome) = match select(&snapshot.config, self.state.own_namespace.as_deref(), &pod) {
+        let (pieces, nodes, outcome) = match select(&snapshot.config, self.state.own_namespace.as_deref(), &pod) {
             Selection::Exempt(why) => {
                 self.state.metrics.add(m::EXEMPT, why.name(), 1);
                 // nodes that are not listed get no points
                 let pieces =
                     if verb == "filter" { wire::pass_answer(&body, &asked) } else { vec![Piece::New(b"[]".to_vec())] };
-                (pieces, Outcome::Exempt(why))
+                (pieces, None, Outcome::Exempt(why))
             }
             Selection::Chosen(choice) => {
                 self.state.metrics.add(m::UNKNOWN_POLICY, "", choice.unknown.len());
                 if verb == "filter" {
                     self.filter(&snapshot, &pod, choice, (&body, &asked), began)
                 } else {
-                    self.prioritize(&snapshot, &choice, &asked, began)
+                    self.prioritize(&snapshot, &pod, &choice, &asked, began)
                 }
             }
         };
@@ -69,6 +72,7 @@ impl Server {
             pod: format!("{}/{}", meta.namespace, meta.name),
             uid: meta.uid.to_string(),
             asked: asked.names().len(),
+            nodes,
             outcome,
         });
         self.state.metrics.answered(verb, "ok", began.elapsed());
@@ -92,21 +96,45 @@ impl Server {
     fn prioritize(
         &self,
         snapshot: &Snapshot,
+        pod: &Pod<'_>,
         choice: &Choice,
         asked: &Asked<'_>,
         now: Instant,
-    ) -> (Vec<Piece>, Outcome) {
-        let columns = snapshot.columns(choice, now);
-        let positions = positions(&snapshot.index, asked.names());
-        let names = asked.names();
-        let penalties =
-            self.state.tracker().penalties(&snapshot.config.herd, &snapshot.index, &positions, |at| &names[at], now);
+    ) -> Answer {
+        let (columns, names, uid) = (snapshot.columns(choice, now), asked.names(), &*pod.metadata.uid);
+        let (positions, herd) = (positions(&snapshot.index, names), &snapshot.config.herd);
+        let of = (&*snapshot.index, &positions[..]);
+        let penalties = self.state.tracker().penalties(herd, uid, of, |at| &names[at], now);
         let scores = score(&columns, &positions, penalties.as_deref(), snapshot.config.minimum_spread);
         for (column, missing) in columns.iter().zip(&scores.missing) {
             self.state.metrics.add(m::NEUTRAL, &column.policy.name, *missing);
         }
-        let bytes = wire::scores_answer(asked.names(), &scores.points);
-        (vec![Piece::New(bytes)], Outcome::Scored { index: snapshot.index.clone(), positions, points: scores.points })
+        self.note_misfits(snapshot, &columns, &positions, asked, now);
+        if herd.enabled {
+            let most = scores.points.iter().copied().max();
+            let best = names.iter().zip(&scores.points).filter(|(_, points)| Some(**points) == most);
+            self.state.tracker().expect(uid, best.map(|(name, _)| &**name), now);
+        }
+        let bytes = wire::scores_answer(names, &scores.points);
+        let nodes = AskedNodes::new(&snapshot.index, positions, |at| &names[at]);
+        (vec![Piece::New(bytes)], Some(nodes), Outcome::Scored(scores.points))
+    }
+
+    /// Says so if a policy has series and a value for none of the nodes.
+    fn note_misfits(
+        &self,
+        snapshot: &Snapshot,
+        columns: &[Column<'_>],
+        positions: &[u32],
+        asked: &Asked<'_>,
+        now: Instant,
+    ) {
+        let Some(node) = asked.names().first() else { return };
+        let misfits = misfit::find(snapshot, columns, positions, now);
+        for at in &misfits {
+            self.state.metrics.add(m::MISFITS, &columns[*at].policy.name, 1);
+        }
+        self.state.misfits.note(snapshot, columns, &misfits, node);
     }
 
     fn filter(
@@ -116,36 +144,41 @@ impl Server {
         choice: Choice,
         (body, asked): (&[u8], &Asked<'_>),
         now: Instant,
-    ) -> (Vec<Piece>, Outcome) {
+    ) -> Answer {
         if !snapshot.config.refuses() {
-            return (wire::pass_answer(body, asked), Outcome::Filtered(0, Vec::new()));
+            return (wire::pass_answer(body, asked), None, Outcome::Filtered(0, Vec::new()));
         }
-        let columns = snapshot.columns(&choice, now);
-        let positions = positions(&snapshot.index, asked.names());
+        let (columns, names) = (snapshot.columns(&choice, now), asked.names());
+        let positions = positions(&snapshot.index, names);
         let refusals = refuse(&columns, &positions);
         for number in &refusals.waived {
             self.state.metrics.add(m::WAIVED, &columns[*number].policy.name, 1);
         }
-        let refused = (0..positions.len()).filter(|at| !refusals.passes(*at));
-        let thresholds: BTreeMap<usize, String> =
-            refused.filter_map(|at| Some((at, refusals.threshold(&columns, &positions, at)?))).collect();
+        let (refused, texts) = refusals.thresholds(&columns, &positions);
         for (number, column) in columns.iter().enumerate() {
             let count = refusals.by.iter().filter(|by| usize::from(**by) == number).count();
             self.state.metrics.add(m::REFUSED, &column.policy.name, count);
         }
-        let pieces = wire::filter_answer(body, asked, |at| refusals.passes(at), &thresholds);
-        let names = asked.names();
-        let in_words = |at: &usize| Some((names[*at].to_string(), refusals.reason(&columns, &positions, *at)?));
-        let some = thresholds.keys().take(SOME).filter_map(in_words).collect();
-        if refusals.count > 0 && snapshot.config.recovery.enabled {
+        self.note_misfits(snapshot, &columns, &positions, asked, now);
+        let with_texts: Vec<(usize, &str)> = refused.iter().map(|(at, text)| (*at, texts[*text].as_str())).collect();
+        let pieces = wire::filter_answer(body, asked, |at| refusals.passes(at), &with_texts);
+        let in_words = |at: usize| Some((names[at].to_string(), refusals.reason(&columns, &positions, at)?));
+        let some = refused.iter().take(SOME).filter_map(|(at, _)| in_words(*at)).collect();
+        if snapshot.config.recovery.enabled {
             let meta = &pod.metadata;
-            self.state.tracker().refused(&meta.uid, || Waiting {
+            let waiting = || Waiting {
                 namespace: meta.namespace.to_string(),
                 name: meta.name.to_string(),
                 uid: meta.uid.to_string(),
-                choice,
-            });
+            };
+            self.state.tracker().judged(
+                &meta.uid,
+                waiting,
+                Judged { snapshot, choice, asked: &positions, refusals: &refusals },
+                now,
+            );
         }
-        (pieces, Outcome::Filtered(refusals.count, some))
+        let nodes = AskedNodes::new(&snapshot.index, positions, |at| &names[at]);
+        (pieces, Some(nodes), Outcome::Filtered(refusals.count, some))
     }
 }

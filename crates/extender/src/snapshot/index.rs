@@ -6,17 +6,27 @@ use std::sync::Arc;
 /// A position that no node has: its values are missing.
 pub const UNKNOWN: u32 = u32::MAX;
 
+/// What a name takes: twice in the index, and while a changed index takes the place of the one before.
+pub(super) const NAME_BYTES: usize = 192;
+
 /// Positions of nodes in columns, by name. Names are only added, so that old columns stay valid.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     positions: HashMap<Arc<str>, u32, foldhash::fast::RandomState>,
     names: Vec<Arc<str>>,
+    /// How often positions were given anew
+    generation: u64,
 }
 
 impl Index {
     /// Position of a node, or [`UNKNOWN`].
     pub fn position(&self, name: &str) -> u32 {
         self.positions.get(name).copied().unwrap_or(UNKNOWN)
+    }
+
+    /// Memory that it takes.
+    pub fn bytes(&self) -> usize {
+        self.names.len() * NAME_BYTES
     }
 
     /// Name at a position.
@@ -29,9 +39,14 @@ impl Index {
         &self.names
     }
 
+    /// Positions of another generation mean other nodes.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// The index without some positions, and where the others went.
     pub fn without(&self, is_dropped: impl Fn(usize) -> bool) -> (Self, Vec<u32>) {
-        let mut kept = Self::default();
+        let mut kept = Self { generation: self.generation + 1, ..Self::default() };
         let moved = self.names.iter().enumerate().map(|(position, name)| {
             if is_dropped(position) {
                 return UNKNOWN;

@@ -5,19 +5,31 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use schedpatch_service::log::shortened;
 use tokio::time::Instant;
 
-use super::index::{Index, UNKNOWN};
+use super::index::{Index, NAME_BYTES, UNKNOWN};
 use crate::config::{Policy, Prefer};
 use crate::mapping::NodeBook;
 use crate::select::join_key;
 use crate::series::{self, SeriesError};
 
-/// A series may be about all nodes of a zone: so many values may come of all series, 48 MB.
+/// Values of all policies together, with the names of nodes, may take this much memory. While a policy's values are replaced,
+/// both are there, so that twice as much may be in use for a moment.
+pub const MAX_BYTES: usize = 48 * 1024 * 1024;
+/// A series may be about all nodes of a zone: so many values may come of all series of a query.
 const MAX_VALUES: usize = 3_000_000;
+/// What a value of a workload takes while its list grows.
+const VALUE_BYTES: usize = 2 * size_of::<(u32, f64)>();
+/// What a workload takes beside its key and its values.
+const WORKLOAD_BYTES: usize = 128;
+/// What a position takes while the column grows.
+const POSITION_BYTES: usize = 2 * size_of::<f64>();
+/// So much of a label's value is kept for messages.
+const MAX_SAMPLE_BYTES: usize = 100;
 
 /// What became of the series of a query.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// All of them
     pub series: usize,
@@ -27,6 +39,8 @@ pub struct Report {
     pub duplicates: usize,
     /// NaN, infinite, or a histogram: counts as missing
     pub not_numbers: usize,
+    /// A value of the label that names nodes, rather one that no node has; none if no series has the label
+    pub sample: Option<Box<str>>,
 }
 
 /// Values of one policy.
@@ -34,12 +48,82 @@ pub struct Report {
 pub struct Values {
     /// By position: the node's value, NaN if missing
     pub plain: Vec<f64>,
-    /// By workload: position and value
+    /// By workload: position and value, in the order of positions
     workloads: HashMap<Box<str>, Vec<(u32, f64)>>,
     /// When they came; none if there was never an answer
     pub taken: Option<Instant>,
     /// What became of the series
     pub report: Report,
+    /// Memory that they take at most
+    pub bytes: usize,
+}
+
+/// Reads Prometheus' answers to a policy's queries one after the other, so that no two of them must be in memory.
+#[derive(Debug)]
+pub struct Reader {
+    policy: Policy,
+    book: Arc<NodeBook>,
+    values: Values,
+    /// Values so far
+    number: usize,
+}
+
+impl Reader {
+    /// Nothing is read yet.
+    pub fn new(policy: &Policy, book: &Arc<NodeBook>) -> Self {
+        Self { policy: policy.clone(), book: Arc::clone(book), values: Values::default(), number: 0 }
+    }
+
+    /// Memory that is in use so far.
+    pub fn bytes(&self) -> usize {
+        self.values.bytes
+    }
+
+    /// Reads an answer. All of the policy's values, with new names of nodes, may take so many bytes.
+    pub fn read(&mut self, body: &[u8], index: &mut Arc<Index>, most: usize) -> Result<(), SeriesError> {
+        let Self { policy, book, values, number } = self;
+        let mut labels = vec![policy.node.label.as_str()];
+        labels.extend(policy.workload.keys().map(String::as_str));
+        let mut positions = Vec::new();
+        let names = index.names().len();
+        let (mut is_too_much, mut is_unmapped) = (false, false);
+        series::read(body, &labels, &mut |found, value| {
+            values.report.series += 1;
+            if is_too_much {
+                return;
+            }
+            if !value.is_finite() {
+                values.report.not_numbers += 1;
+                return;
+            }
+            positions.clear();
+            let node = found.first().and_then(Option::as_deref);
+            if let Some(node) = node {
+                book.find(&policy.node, node, |name| positions.push(Index::add(index, name)));
+                if values.report.sample.is_none() || (positions.is_empty() && !is_unmapped) {
+                    values.report.sample = Some(shortened(node, MAX_SAMPLE_BYTES).into());
+                    is_unmapped = positions.is_empty();
+                }
+            }
+            values.report.unmapped += usize::from(positions.is_empty());
+            let key: Option<Vec<&str>> = found[1..].iter().map(Option::as_deref).collect();
+            let key = key.filter(|key| !key.is_empty()).map(|key| join_key(key.into_iter()));
+            *number += positions.len();
+            let new_names = (index.names().len() - names) * NAME_BYTES;
+            is_too_much = *number > MAX_VALUES || values.bytes + new_names > most;
+            for position in positions.iter().filter(|_| !is_too_much) {
+                values.add(policy.prefer, *position, key.as_deref(), value);
+            }
+        })?;
+        if is_too_much { Err(SeriesError::TooMany(MAX_BYTES / 1024 / 1024)) } else { Ok(()) }
+    }
+
+    /// All answers are read.
+    pub fn finish(mut self, now: Instant) -> Values {
+        self.values.taken = Some(now);
+        self.values.finish(self.policy.prefer);
+        self.values
+    }
 }
 
 impl Values {
@@ -47,42 +131,13 @@ impl Values {
     pub fn read(
         policy: &Policy,
         bodies: &[&[u8]],
-        book: &NodeBook,
+        book: &Arc<NodeBook>,
         index: &mut Arc<Index>,
         now: Instant,
     ) -> Result<Self, SeriesError> {
-        let mut labels = vec![policy.node.label.as_str()];
-        labels.extend(policy.workload.keys().map(String::as_str));
-        let mut values = Self { taken: Some(now), ..Self::default() };
-        let mut positions = Vec::new();
-        let mut number_of_values = 0;
-        for body in bodies {
-            series::read(body, &labels, &mut |found, value| {
-                values.report.series += 1;
-                if !value.is_finite() {
-                    values.report.not_numbers += 1;
-                    return;
-                }
-                positions.clear();
-                if let Some(Some(node)) = found.first() {
-                    book.find(&policy.node, node, |name| positions.push(Index::add(index, name)));
-                }
-                if positions.is_empty() {
-                    values.report.unmapped += 1;
-                }
-                let key: Option<Vec<&str>> = found[1..].iter().map(Option::as_deref).collect();
-                let key = key.filter(|key| !key.is_empty()).map(|key| join_key(key.into_iter()));
-                number_of_values += positions.len();
-                for position in positions.iter().filter(|_| number_of_values <= MAX_VALUES) {
-                    values.add(policy.prefer, *position, key.as_deref(), value);
-                }
-            })?;
-        }
-        if number_of_values > MAX_VALUES {
-            return Err(SeriesError::TooMany(number_of_values));
-        }
-        values.finish(policy.prefer);
-        Ok(values)
+        let mut reader = Reader::new(policy, book);
+        bodies.iter().try_for_each(|body| reader.read(body, index, MAX_BYTES))?;
+        Ok(reader.finish(now))
     }
 
     fn add(&mut self, prefer: Prefer, position: u32, key: Option<&str>, value: f64) {
@@ -90,6 +145,7 @@ impl Values {
             None => {
                 let at = usize::try_from(position).unwrap_or(usize::MAX);
                 if at >= self.plain.len() {
+                    self.bytes += (at.saturating_add(1) - self.plain.len()) * POSITION_BYTES;
                     self.plain.resize(at.saturating_add(1), f64::NAN);
                 }
                 if self.plain[at].is_nan() {
@@ -99,10 +155,15 @@ impl Values {
                     self.plain[at] = worse(prefer, self.plain[at], value);
                 }
             }
-            Some(key) => match self.workloads.get_mut(key) {
-                Some(list) => list.push((position, value)),
-                None => drop(self.workloads.insert(key.into(), vec![(position, value)])),
-            },
+            Some(key) => {
+                self.bytes += VALUE_BYTES;
+                if let Some(list) = self.workloads.get_mut(key) {
+                    list.push((position, value));
+                } else {
+                    self.bytes += WORKLOAD_BYTES + key.len();
+                    self.workloads.insert(key.into(), vec![(position, value)]);
+                }
+            }
         }
     }
 
@@ -120,6 +181,7 @@ impl Values {
                 }
                 is_same
             });
+            list.shrink_to_fit();
             for (position, value) in list.iter() {
                 let sum = sums.entry(*position).or_default();
                 *sum = (sum.0 + value, sum.1 + 1.0);
@@ -154,10 +216,12 @@ impl Values {
         }
         let list = |list: &Vec<(u32, f64)>| {
             let moved = list.iter().filter_map(|(from, value)| Some((to(usize::try_from(*from).ok()?)?, *value)));
-            moved.collect()
+            let mut moved: Vec<(u32, f64)> = moved.collect();
+            moved.sort_by_key(|(position, _)| *position);
+            moved
         };
         let workloads = self.workloads.iter().map(|(key, values)| (key.clone(), list(values))).collect();
-        Self { plain, workloads, taken: self.taken, report: self.report }
+        Self { plain, workloads, taken: self.taken, report: self.report.clone(), bytes: self.bytes }
     }
 
     /// Whether they are too old to count, or were never there.
@@ -173,6 +237,19 @@ impl Values {
     /// How many workloads have values of their own.
     pub fn workloads(&self) -> usize {
         self.workloads.len()
+    }
+
+    /// The values of a workload's own, if there are some.
+    pub fn workload(&self, key: Option<&str>) -> Option<&[(u32, f64)]> {
+        self.workloads.get(key?).map(Vec::as_slice)
+    }
+
+    /// One value as a pod of this workload sees it, NaN if missing.
+    pub fn value(&self, key: Option<&str>, position: u32) -> f64 {
+        let plain = usize::try_from(position).ok().and_then(|at| self.plain.get(at)).copied();
+        let Some(plain) = plain else { return f64::NAN };
+        let list = self.workload(key).unwrap_or_default();
+        list.binary_search_by_key(&position, |(own, _)| *own).map_or(plain, |at| list[at].1)
     }
 
     pub(super) fn column(&self, key: Option<&str>) -> Cow<'_, [f64]> {
@@ -195,76 +272,4 @@ fn worse(prefer: Prefer, a: f64, b: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::parse;
-
-    fn vector(series: &[(&str, &str)]) -> String {
-        let series = series.iter().map(|(labels, value)| format!(r#"{{"metric":{{{labels}}},"value":[1,"{value}"]}}"#));
-        let series: Vec<_> = series.collect();
-        format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{}]}}}}"#, series.join(","))
-    }
-
-    fn values(policy: &str, bodies: &[String]) -> (Values, Arc<Index>) {
-        let text = format!("prometheus: {{url: 'http://p'}}\npolicies:\n- {{name: a, query: a, {policy}}}\n");
-        let config = parse("test.yaml".as_ref(), &text).expect("it is valid");
-        let mut index = Arc::default();
-        let bodies: Vec<&[u8]> = bodies.iter().map(String::as_bytes).collect();
-        let read = Values::read(&config.policies[0], &bodies, &NodeBook::default(), &mut index, Instant::now());
-        (read.expect("they are answers"), index)
-    }
-
-    #[test]
-    fn of_duplicates_the_worse_counts_and_what_is_no_number_is_missing() {
-        let body = vector(&[
-            (r#""node":"a""#, "1"),
-            (r#""node":"a""#, "3"),
-            (r#""node":"b""#, "NaN"),
-            (r#""node":"c""#, "+Inf"),
-            (r#""other":"d""#, "1"),
-            (r#""node":"e""#, "-1e3"),
-        ]);
-        let (read, index) = values("prefer: lower", std::slice::from_ref(&body));
-        let of = |name: &str| read.plain.get(usize::try_from(index.position(name)).expect("small")).copied();
-        assert_eq!((of("a"), of("b"), of("c"), of("e")), (Some(3.0), None, None, Some(-1000.0)));
-        assert_eq!(read.report, Report { series: 6, unmapped: 1, duplicates: 1, not_numbers: 2 });
-        assert!((values("prefer: higher", &[body]).0.plain[0] - 1.0).abs() < 1e-9);
-        let huge = vector(&[(r#""node":"a","app":"x""#, "1.7e308"), (r#""node":"a","app":"y""#, "1.7e308")]);
-        let (read, _) = values("prefer: lower, match: {app: labels.app}", &[huge]);
-        assert!(read.plain.iter().all(|value| !value.is_infinite()), "a mean is a number or missing: {:?}", read.plain);
-    }
-
-    #[test]
-    fn workloads_have_their_own_values_and_new_ones_the_plain_value_of_the_node() {
-        let query = vector(&[
-            (r#""node":"a","app":"x""#, "1"),
-            (r#""node":"a","app":"y""#, "5"),
-            (r#""node":"b","app":"x""#, "2"),
-            (r#""node":"b""#, "9"),
-            (r#""node":"c","app":"y""#, "7"),
-        ]);
-        let (read, index) = values("prefer: lower, match: {app: labels.app}", std::slice::from_ref(&query));
-        let column = |key: Option<&str>| -> Vec<f64> {
-            let column = read.column(key);
-            ["a", "b", "c"].map(|name| column[usize::try_from(index.position(name)).expect("small")]).to_vec()
-        };
-        assert_eq!(column(Some("x")), [1.0, 2.0, 7.0], "c has no history of x");
-        assert_eq!(column(Some("new")), [3.0, 9.0, 7.0], "a has no plain series: the mean of its workloads");
-        assert_eq!(column(None), [3.0, 9.0, 7.0]);
-        let plain = vector(&[(r#""node":"a""#, "100")]);
-        let (read, index) = values("prefer: lower, match: {app: labels.app}, plainQuery: b", &[query, plain]);
-        let of_new = read.column(Some("new"))[usize::try_from(index.position("a")).expect("small")];
-        assert!((of_new - 100.0).abs() < 1e-9);
-        assert_eq!(read.workloads(), 2);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn values_are_stale_when_they_are_older_than_the_policy_allows() {
-        let (read, _) = values("prefer: lower, staleAfter: 30s", &[vector(&[(r#""node":"a""#, "1")])]);
-        let text = "prometheus: {url: 'http://p'}\npolicies:\n- {name: a, query: a, prefer: lower, staleAfter: 30s}\n";
-        let policy = &parse("test.yaml".as_ref(), text).expect("valid").policies[0];
-        assert!(!read.is_stale(policy, Instant::now() + Duration::from_secs(30)));
-        assert!(read.is_stale(policy, Instant::now() + Duration::from_secs(31)));
-        assert!(Values::default().is_stale(policy, Instant::now()));
-    }
-}
+mod tests;

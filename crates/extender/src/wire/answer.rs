@@ -1,7 +1,6 @@
 //! Answers, written directly: one buffer, no intermediate objects.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::{Asked, Text};
@@ -59,7 +58,7 @@ pub enum Piece {
 
 /// `ExtenderFilterResult` that keeps every node.
 pub fn pass_answer(body: &[u8], asked: &Asked<'_>) -> Vec<Piece> {
-    filter_answer(body, asked, |_| true, &BTreeMap::new())
+    filter_answer(body, asked, |_| true, &[])
 }
 
 /// `ExtenderFilterResult`: the nodes at the positions that `keeps` says, in the form they came in, and why others are refused.
@@ -70,7 +69,7 @@ pub fn filter_answer(
     body: &[u8],
     asked: &Asked<'_>,
     keeps: impl Fn(usize) -> bool,
-    refusals: &BTreeMap<usize, String>,
+    refusals: &[(usize, &str)],
 ) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut out = b"{\"Nodes\":".to_vec();
@@ -159,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_filter_answers_in_the_form_it_was_asked_in() {
-        let refusals = BTreeMap::from([(1, "cpu is 0.95, \"above\" 0.9".to_owned())]);
+        let refusals = [(1, "cpu is 0.95, \"above\" 0.9")];
         let body = br#"{"NodeNames":["a","b","c"]}"#;
         let (_, asked) = read(body).expect("a request");
         let answer = json(&whole(body, &filter_answer(body, &asked, |at| at != 1, &refusals)));

@@ -7,7 +7,7 @@ use crate::stage::{Behaviour, Prometheus, Stage, certificate, config, vector};
 
 #[tokio::test]
 async fn values_count_until_they_are_stale_and_then_every_node_is_neutral() {
-    let stage = Stage::new("staleAfter: 1s, avoidAbove: 0.8").await;
+    let stage = Stage::new("staleAfter: 2s, avoidAbove: 0.8").await;
     stage.expect_points(&["a", "b", "c"], &[10, 0, 5]).await;
     assert_eq!(stage.get("/readyz").await.0, 200);
     for behaviour in [
@@ -70,7 +70,7 @@ async fn nan_infinity_missing_and_duplicate_series_are_neutral_or_the_worse() {
 #[tokio::test]
 async fn the_clock_of_prometheus_does_not_matter() {
     // the age of a value counts from its answer, by a clock that nobody sets
-    let stage = Stage::new("staleAfter: 1s").await;
+    let stage = Stage::new("staleAfter: 2s").await;
     for time in ["0", "-1", "1e18", "253402300800.5"] {
         let series = [("a", "0.1"), ("b", "0.9"), ("c", "0.5")]
             .map(|(node, value)| format!(r#"{{"metric":{{"node":"{node}"}},"value":[{time},"{value}"]}}"#));
@@ -78,7 +78,7 @@ async fn the_clock_of_prometheus_does_not_matter() {
         stage.expect_points(&["a", "b", "c"], &[5, 5, 5]).await;
         stage.prometheus.set(Behaviour::Says(200, vector(&series.join(","))));
         stage.expect_points(&["a", "b", "c"], &[10, 0, 5]).await;
-        tokio::time::sleep(Duration::from_millis(1500)).await;
+        tokio::time::sleep(Duration::from_millis(2500)).await;
         assert_eq!(stage.points(&["a", "b", "c"]).await, [10, 0, 5], "fresh answers count, at time {time}");
     }
 }

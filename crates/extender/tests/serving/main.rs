@@ -7,6 +7,7 @@
 )]
 
 mod hostile;
+mod judging;
 mod lies;
 mod reload;
 mod stage;

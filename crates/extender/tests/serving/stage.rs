@@ -29,7 +29,7 @@ pub enum Behaviour {
     Floods,
 }
 
-/// A Prometheus that does as it is told, whatever the query.
+/// A Prometheus that does as it is told, whatever the query; only `stuck` is never answered.
 #[derive(Clone, Debug)]
 pub struct Prometheus {
     pub address: SocketAddr,
@@ -97,7 +97,11 @@ impl Prometheus {
             }
             let mut body = vec![0; length];
             stream.read_exact(&mut body).await.ok()?;
+            let is_stuck = body.starts_with(b"query=stuck");
             self.requests.lock().expect("unpoisoned").push(head + &String::from_utf8_lossy(&body));
+            if is_stuck {
+                std::future::pending::<()>().await;
+            }
             let behaviour = self.behaviour.lock().expect("unpoisoned").clone();
             let mut place = "/elsewhere".to_owned();
             let (status, text, sent) = match behaviour {
@@ -172,10 +176,10 @@ pub fn scratch() -> PathBuf {
     dir
 }
 
-/// A configuration that asks this Prometheus ten times a second.
+/// A configuration that asks this Prometheus every second.
 pub fn config(url: &str, policy: &str) -> String {
     format!(
-        "prometheus: {{url: '{url}', interval: 100ms, timeout: 300ms}}\npolicies:\n- {{name: cpu, query: up, prefer: lower, range: {{from: 0, to: 1}}, {policy}}}\n"
+        "prometheus: {{url: '{url}', interval: 1s, timeout: 300ms}}\npolicies:\n- {{name: cpu, query: up, prefer: lower, range: {{from: 0, to: 1}}, {policy}}}\n"
     )
 }
 
