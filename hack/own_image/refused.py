@@ -24,7 +24,7 @@ REFUSED = {
     "an image newer than the API server": ({"image": IMAGE, "command": "/own-scheduler", "version": "v1.37.0"}, PLAIN, "", "1.37"),
     "a plugin that blocks": ({"image": IMAGE, "command": "/own-scheduler"}, stamped(label="rank", mode="block"), "PreflightUnclear", "did not end"),
     "a fork that ignores the flag": ({"image": IMAGE, "command": "/own-scheduler-ignores"}, GOOD, "PreflightUnclear", "did not end"),
-    "an extender's certificate that is none": ({}, PLAIN + CERTIFICATE, "PreflightFailed", "certificate"),
+    "an extender's certificate that is none": ({}, PLAIN + CERTIFICATE, "NotPem", "PEM file"),
     "a plugin that the stock image does not have": ({}, GOOD, "", "Stamp"),
 }
 
