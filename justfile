@@ -110,7 +110,7 @@ e2e-extender-chart *args:
 extender-bench *args:
     hack/extender-bench {{ args }}
 
-# the test bed checks itself: each component killed and broken, nothing left behind (10 minutes; needs root)
+# the test bed checks itself: each component killed and broken, nothing left behind (15 minutes; needs root)
 testbed *words:
     hack/testbed/selftest {{ words }}
 
