@@ -4,7 +4,9 @@ import json
 import os
 import re
 import signal
+import tempfile
 import time
+from pathlib import Path
 
 from bed.places import CHECKOUT
 
@@ -178,6 +180,23 @@ def lost_and_back(node="cp1"):
     in_node("kubectl", "get", "configmap", "before-the-loss", node=node)
     expect(unit() == (GOLDEN / "installer/in.service").read_text(), "the unit was lost")
     testbed("status", "--name", BED)
+
+
+@check
+def another_program_takes_the_place_of_the_stand_in():
+    """What it is does not matter to the bed: here a copy of the stand-in, under another name."""
+    before, _ = up()
+    program = Path(tempfile.gettempdir(), f"{BED}-k3s")
+    program.write_text(in_node("cat", "/usr/local/bin/k3s"))
+    program.chmod(0o755)
+    try:
+        testbed("down", "--name", BED)
+        testbed("up", "--name", BED, "--k3s-binary", str(program))
+        testbed("status", "--name", BED)
+    finally:
+        program.unlink()
+    expect("is no program" in testbed("up", "--name", BED, "--k3s-binary", "/nowhere", code=1), "a program that is not there")
+    down(before)
 
 
 def creates(name, node):
