@@ -6,11 +6,9 @@ import time
 from .bed import wait
 from .release import ready
 
-SAMPLES = "while :; do curl -sk --max-time 1 https://127.0.0.1:10259/readyz || echo -n away; echo; sleep 0.2; done"
-
 
 class Changing:
-    """Looks five times a second which servers are in change: a trial is there, or the scheduler does not answer."""
+    """Looks five times a second which servers are in change: a trial is there, or k3s has started no scheduler yet."""
 
     def __init__(self, bed):
         self.bed, self.together, self.seen = bed, [], set()
@@ -19,7 +17,7 @@ class Changing:
 
     def look(self):
         while not self.is_over.wait(0.2):
-            now = {server.name for server in self.bed.nodes if server.is_trying()}
+            now = {server.name for server in self.bed.nodes if server.is_trying() or not server.last_scheduler()}
             self.seen |= now
             if len(now) > 1:
                 self.together.append(sorted(now))
@@ -85,10 +83,12 @@ def three_servers_one_at_a_time(release):
         assert not changing.together and len(changing.seen) == 3, (changing.together, changing.seen)
         one_each(bed, before)
     before = starts(bed)
-    release.uninstall()
-    for server in bed.nodes:
-        wait(server.answers, "a scheduler")
-        assert "--config=" not in server.last_scheduler(), server.last_scheduler()
+    with Changing(bed) as changing:
+        release.uninstall()
+        for server in bed.nodes:
+            wait(server.answers, "a scheduler")
+            assert "--config=" not in server.last_scheduler(), server.last_scheduler()
+    assert not changing.together, changing.together
     one_each(bed, before)
     return f"install, change and uninstall after {time.monotonic() - begin:.0f} s"
 

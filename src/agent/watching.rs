@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::{Agent, Seen};
 use crate::cluster::ConfigMaps;
-use crate::host::HostRoot;
 use crate::host::dir_watcher::{DirWatcher, is_ignorable};
+use crate::host::{HostPath, HostRoot};
 use crate::journal::{LOCK_FILE, STATE_FILE};
 use crate::observe::{self, Fingerprint};
 use crate::phase::Phase;
@@ -70,7 +70,8 @@ impl Agent {
         let of_files = seen.snapshot.bases.keys().map(String::as_str).chain(seen.journal.target.as_deref());
         let of_dirs = seen.snapshot.facts.manifest_dirs().chain([self.settings.state_dir.as_str()]);
         let mut dirs = BTreeSet::new();
-        for path in of_files.filter_map(|path| path.rsplit_once('/').map(|(dir, _)| dir)).chain(of_dirs) {
+        let around = seen.snapshot.facts.around.files.keys().map(HostPath::as_str);
+        for path in of_files.chain(around).filter_map(|path| path.rsplit_once('/').map(|(dir, _)| dir)).chain(of_dirs) {
             // a directory that is gone for a while shows up in what it is made in
             let is_target = seen.journal.target.as_deref().is_some_and(|target| target.starts_with(path));
             let is_there = self.on_host(path).is_some_and(|dir| dir.is_dir());

@@ -109,6 +109,9 @@ pub fn is_recorded(plan: &Plan, snapshot: &Snapshot, direction: Direction, initi
 /// Says what the writer would refuse, without writing.
 pub fn check(root: &Root, state_dir: &str, plan: &Plan) -> Result<(), ApplyError> {
     let Some(now) = &plan.target else { return Ok(()) };
+    if now.text.is_empty() && Target::needs_dir(root, &now.path) {
+        return Ok(());
+    }
     let target = Target::open(root, &now.path)?;
     target.refuse_within(root, state_dir)?;
     if let Ok(dir) = root.dir(state_dir) {
@@ -282,6 +285,9 @@ fn commit(
     on_event: &mut dyn FnMut(Done<'_>),
 ) -> Result<Meanwhile, ApplyError> {
     let before = step.before.as_deref().unwrap_or_default();
+    if before.is_empty() {
+        Target::make_dir(writer.fs, writer.root, &step.path)?;
+    }
     let target = Target::open(writer.root, &step.path)?;
     let intent = store.stage_journal(intent)?;
     let revision = revision_to_write(store, plan, state)?;

@@ -36,7 +36,7 @@ pub(super) fn ask(
 
 fn restarter(plan: &Plan) -> Option<(&TargetNow, &'static dyn Restarter)> {
     let target = plan.target.as_ref()?;
-    Some((target, target.kind.activation().restarter()?))
+    Some((target, target.kind.activation(&target.spec).restarter()?))
 }
 
 fn failed(doing: &'static str, target: &TargetNow, why: String, committed: bool) -> ApplyError {

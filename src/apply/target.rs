@@ -12,7 +12,7 @@ use super::guard;
 use super::host_fs::HostFs;
 use super::replace::{self, FileAttributes, Staged};
 use crate::finding::Finding;
-use crate::host::{Dir, MAX_BYTES, Root, unfinished};
+use crate::host::{Dir, HostPath, MAX_BYTES, Root, unfinished};
 use crate::plan::Access;
 
 /// As long as Linux lets a name be.
@@ -28,31 +28,37 @@ pub(super) struct Target {
 /// The file that is to take the target's place.
 #[derive(Debug)]
 pub(super) struct Successor<'a> {
-    staged: Staged<'a>,
-    attributes: FileAttributes,
+    /// None where no file is to be there
+    staged: Option<Staged<'a>>,
+    attributes: Option<FileAttributes>,
 }
 
 impl Successor<'_> {
     /// Waits until the disk has it.
     pub fn sync(&self) -> Result<(), ApplyError> {
-        self.staged.sync()
+        self.staged.iter().try_for_each(Staged::sync)
     }
 }
 
-/// The target as it was read.
+/// The target as it was read. A file of our own that is not there has neither.
 #[derive(Debug)]
 struct Seen {
-    attributes: FileAttributes,
+    attributes: Option<FileAttributes>,
     /// Kept open, so that not even a close comes between the last look and the rename, and to look again after it
-    file: File,
+    file: Option<File>,
 }
+
+/// Who may read a file of our own that takes the place of none.
+const NEW_FILE: Access = Access::of_mode(0o600);
 
 impl Seen {
     /// The content of the file, which may have no name any more.
     fn content(&mut self) -> io::Result<Vec<u8>> {
-        self.file.rewind()?;
         let mut now = Vec::new();
-        self.file.by_ref().take(MAX_BYTES + 1).read_to_end(&mut now)?;
+        if let Some(file) = &mut self.file {
+            file.rewind()?;
+            file.by_ref().take(MAX_BYTES + 1).read_to_end(&mut now)?;
+        }
         Ok(now)
     }
 }
@@ -94,6 +100,30 @@ impl Target {
         Ok(Self { dir, name: name.to_owned() })
     }
 
+    /// Makes the directory of a file of our own, if it is missing and the one above is there.
+    pub fn make_dir(fs: &dyn HostFs, root: &Root, path: &str) -> Result<(), ApplyError> {
+        let path = HostPath::from(path);
+        let dir = path.parent();
+        if root.dir(&dir).is_ok() {
+            return Ok(());
+        }
+        let (above, name) = dir.split();
+        let above = while_trying_to("open", above, root.dir(above))?;
+        guard::refuse_if_others_may_write(&above)?;
+        match fs.make_dir(&above, name) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                while_trying_to("make the directory", &*dir, Err(error))
+            }
+            _ => while_trying_to("sync", above.path(), fs.sync_dir(&above)),
+        }
+    }
+
+    /// Whether a file of our own has no directory yet.
+    pub fn needs_dir(root: &Root, path: &str) -> bool {
+        let missing = root.dir(&HostPath::from(path).parent()).err();
+        missing.is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Whether this directory holds the target, or holds a directory that does.
     pub fn refuse_within(&self, root: &Root, state_dir: &str) -> Result<(), ApplyError> {
         let place = |dir: &Dir| dir.stat().map(|stat| (stat.st_dev, stat.st_ino)).ok();
@@ -124,10 +154,14 @@ impl Target {
         self.see(before).map(drop)
     }
 
-    /// Writes what is to take the place of `before`, under a name that the kubelet passes over.
+    /// Writes what is to take the place of `before`, under a name that the kubelet passes over. Without content the file goes.
     pub fn stage<'t>(&'t self, fs: &'t dyn HostFs, before: &[u8], after: &[u8]) -> Result<Successor<'t>, ApplyError> {
         let attributes = self.see(before)?.attributes;
-        let staged = replace::stage_beside(fs, &self.dir, &self.name, after, &attributes)?;
+        let staged = match &attributes {
+            _ if after.is_empty() => None,
+            Some(attributes) => Some(replace::stage_beside(fs, &self.dir, &self.name, after, attributes)?),
+            None => Some(replace::stage_new(fs, &self.dir, &self.name, after, NEW_FILE)?),
+        };
         Ok(Successor { staged, attributes })
     }
 
@@ -138,8 +172,14 @@ impl Target {
         if old.attributes != successor.attributes {
             return Err(ApplyError::Changed { path: self.path() });
         }
-        successor.staged.put()?;
-        let foreign_write = watch.foreign_write(&unfinished(&self.name), &self.name);
+        let foreign_write = if let Some(staged) = successor.staged {
+            staged.put()?;
+            watch.foreign_write(&unfinished(&self.name), &self.name)
+        } else {
+            // our own file goes, whatever others wrote into it
+            self.remove(fs)?;
+            ForeignWrite::None
+        };
         self.sync_dir(fs).map_err(ApplyError::after_commit)?;
         Ok(Meanwhile { foreign_write, old })
     }
@@ -183,6 +223,9 @@ impl Target {
             Err(error) if error.raw_os_error() == Some(Errno::ELOOP as i32) => {
                 return refused("symlink", "the target is a symbolic link", "put the file itself there");
             }
+            Err(error) if error.kind() == io::ErrorKind::NotFound && before.is_empty() => {
+                return Ok(Seen { attributes: None, file: None });
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(changed()),
             file => while_trying_to("open", self.path(), file)?,
         };
@@ -212,6 +255,6 @@ impl Target {
         if content != before {
             return Err(changed());
         }
-        Ok(Seen { attributes, file })
+        Ok(Seen { attributes: Some(attributes), file: Some(file) })
     }
 }

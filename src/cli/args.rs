@@ -10,7 +10,7 @@ use super::lists::{List, all, lines, lines_or_commas};
 use crate::compose::lint::LintRule;
 use crate::finding::Level;
 use crate::host::HostPath;
-use crate::platform;
+use crate::platform::{self, Method};
 use crate::settings::{OnUpgrade, STATE_DIR, SchedulerOverrides, Settings};
 
 /// Where the host is, and what of it is meant.
@@ -32,9 +32,22 @@ pub(super) struct HostArgs {
     #[arg(long, value_name = "DIR", env = "SCHEDPATCH_MANIFEST_DIR", value_parser = host_path)]
     manifest_dir: Option<String>,
 
+    /// On k3s: where the configuration is carried
+    #[arg(long, value_name = "HOW", default_value = "execstart", value_enum, env = "SCHEDPATCH_K3S_METHOD")]
+    k3s_method: K3sMethod,
+
     /// Directory on the host where schedpatch keeps everything of its own
     #[arg(long, value_name = "DIR", default_value = STATE_DIR, env = "SCHEDPATCH_STATE_DIR", value_parser = plain_host_path)]
     state_dir: String,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum K3sMethod {
+    /// In the command line of the systemd unit
+    #[value(name = "execstart")]
+    ExecStart,
+    /// In /etc/rancher/k3s/config.yaml.d/90-schedpatch.yaml, which outlives the installer
+    DropIn,
 }
 
 /// What is wanted of the scheduler.
@@ -64,8 +77,13 @@ pub(super) struct LockArgs {
 impl HostArgs {
     /// Settings with which nothing is wanted: to look, or to take out.
     pub fn settings(self) -> Settings {
-        let Self { host_root, platform, target, manifest_dir, state_dir } = self;
+        let Self { host_root, platform, target, manifest_dir, k3s_method, state_dir } = self;
+        let method = match k3s_method {
+            K3sMethod::ExecStart => Method::ExecStart,
+            K3sMethod::DropIn => Method::DropIn,
+        };
         Settings {
+            platforms: platform::with_method(method),
             platform: (platform != "auto").then_some(platform),
             target: target.map(HostPath::from),
             manifest_dir: manifest_dir.map(HostPath::from),

@@ -72,9 +72,9 @@ fn words(event: &Event<'_>) -> String {
     }
 }
 
-/// What happens next without anybody's doing.
-pub(super) fn what_follows(plan: &Plan) -> &'static str {
-    plan.target.as_ref().map_or("", |target| target.kind.what_follows())
+/// What happens next.
+pub(super) fn what_follows(plan: &Plan) -> String {
+    plan.target.as_ref().map_or_else(String::new, |target| target.kind.what_follows(&target.spec))
 }
 
 /// What others did in the instant of the commit.

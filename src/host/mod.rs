@@ -8,6 +8,7 @@ pub mod dir_watcher;
 mod path;
 mod resolve;
 mod root;
+pub mod systemd;
 mod unfinished;
 
 pub use dir::{Dir, Root, Walk};

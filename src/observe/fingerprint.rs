@@ -37,23 +37,26 @@ fn mark(path: &Path) -> Option<Mark> {
 fn paths(settings: &Settings, snapshot: &Snapshot) -> Option<BTreeSet<PathBuf>> {
     let root = HostRoot::new(&settings.host_root);
     let in_state = |name: &str| settings.state_dir.join(name);
+    let mut paths = BTreeSet::new();
     let mut on_host: Vec<HostPath> = vec![settings.state_dir.clone()];
     on_host.extend([STATE_FILE, TEXTS_DIR, REVISIONS_DIR].map(in_state));
     on_host.extend(snapshot.state.revisions.iter().map(|revision| in_state(&format!("{REVISIONS_DIR}/{revision}"))));
     on_host.extend(snapshot.state.revision_files.keys().cloned().map(HostPath::from));
     for (dir, files) in &snapshot.facts.manifests {
         if let Ok(Some(files)) = files {
-            on_host.push(dir.clone());
-            on_host.extend(files.iter().map(|file| file.path.clone()));
+            paths.extend(root.trail(dir));
+            // a file of our own may not be there yet
+            paths.extend(files.iter().flat_map(|file| root.trail(&file.path)));
         }
     }
     on_host.extend(snapshot.bases.keys().cloned().map(HostPath::from));
     on_host.extend(settings.overrides.mounts.iter().cloned().map(HostPath::from));
-    let mut paths = BTreeSet::new();
     for path in &on_host {
         root.resolve(path).ok()?;
         paths.extend(root.trail(path));
     }
+    // what is not there yet shows in the directory above it
+    paths.extend(snapshot.facts.around.looked.iter().flat_map(|path| root.trail(path)));
     let sources = snapshot.sources.as_deref().unwrap_or_default();
     for (dir, source) in settings.sources.iter().zip(sources) {
         // a ConfigMap's files change by its one link

@@ -13,10 +13,19 @@ use crate::target::{TargetFile, is_preflight};
 /// What a manifest directory holds.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    /// The manifests, but for those of preflights
-    pub files: Vec<TargetFile>,
+    /// The manifests, but for those of preflights; none of a directory that is not there
+    pub files: Option<Vec<TargetFile>>,
     /// The files of preflights, finished or not
     pub preflights: Vec<HostPath>,
+    /// Names that begin with a dot
+    pub hidden: BTreeSet<String>,
+}
+
+impl Listing {
+    /// Of a directory that is not there.
+    pub fn absent() -> Self {
+        Self::default()
+    }
 }
 
 /// Reads a manifest directory; `None` for one that is not there.
@@ -32,8 +41,7 @@ pub(super) fn read_dir(root: &HostRoot, dir: &HostPath) -> Result<Option<Listing
         }
         Err(error) => return Err(unreadable(error)),
     };
-    let Listing { mut files, mut preflights } = Listing::default();
-    let mut hidden = BTreeSet::new();
+    let (mut files, mut preflights, mut hidden) = (Vec::new(), Vec::new(), BTreeSet::new());
     for entry in entries {
         let entry = entry.map_err(unreadable)?;
         let name = entry.file_name();
@@ -57,7 +65,7 @@ pub(super) fn read_dir(root: &HostRoot, dir: &HostPath) -> Result<Option<Listing
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     preflights.sort();
-    Ok(Some(Listing { files, preflights }))
+    Ok(Some(Listing { files: Some(files), preflights, hidden }))
 }
 
 /// Reads one manifest; `None` for a directory, which the kubelet passes over.

@@ -1,7 +1,9 @@
 //! Stage 1: what is there now. Reads only, and everything in one go: the plan is made from this and nothing else.
 
+mod around;
 mod fingerprint;
 mod manifests;
+mod release;
 mod sources;
 mod state;
 
@@ -16,9 +18,11 @@ pub use state::{FileAccess, RevisionFile, State};
 use crate::finding::Finding;
 use crate::host::{self, HostPath, HostRoot};
 use crate::journal::LOCK_FILE;
-use crate::platform::{HostFacts, Marker, Target};
+use crate::platform::{HostFacts, Marker, Platform, Target};
 use crate::settings::Settings;
-use crate::target::{self, HostMount, Specs};
+use crate::target::{self, Context, HostMount, Specs, TargetFile};
+use around::Reader;
+use manifests::Listing;
 
 /// Everything that a plan is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,31 +75,36 @@ pub fn take_snapshot_after(settings: &Settings, scope: Scope, before: Option<&Sn
             Marker::SchedulerIn(_) => {}
         }
     }
-    for dir in manifest_dirs(settings) {
+    let reader = Reader::new(&root, before.and_then(|before| before.facts.around.program.as_ref()));
+    for dir in manifest_dirs(settings, &facts) {
         let listing = manifests::read_dir(&root, &dir);
         let files = listing.map(|listing| {
-            listing.map(|listing| {
-                facts.preflights.extend(listing.preflights);
-                listing.files
-            })
+            let Listing { files, preflights, hidden } = listing.unwrap_or_else(Listing::absent);
+            facts.preflights.extend(preflights);
+            files_of_kind(settings, &dir, files, &hidden)
         });
+        if let (Some(kind), Ok(files)) = (settings.kind_in(&dir), &files) {
+            kind.look_around(files.as_deref().unwrap_or_default(), &reader);
+        }
         facts.manifests.insert(dir, files);
     }
+    facts.around = reader.found();
     let mut state = state::read(&root, &settings.state_dir)?;
     let of_journal = state.recorded.target.as_ref().map(HostPath::parent);
-    let others: BTreeSet<HostPath> = platform_dirs(settings).chain(of_journal).collect();
+    let others: BTreeSet<HostPath> = platform_dirs(settings, &facts).into_iter().chain(of_journal).collect();
     for dir in others.iter().filter(|dir| !facts.manifests.contains_key(*dir)) {
         let listing = manifests::read_dir(&root, dir).ok().flatten().unwrap_or_default();
-        facts.elsewhere.extend(listing.files);
+        facts.elsewhere.extend(listing.files.unwrap_or_default());
         facts.preflights.extend(listing.preflights);
     }
     state.settle(|target| facts.digest_of(target));
-    note_restart(settings, &mut state);
-    let same = before.filter(|before| before.facts.manifests == facts.manifests);
+    let is_same = |before: &&Snapshot| before.facts.manifests == facts.manifests && before.facts.around == facts.around;
+    let same = before.filter(is_same);
     let specs = same.map_or_else(|| read_specs(settings, &facts), |before| before.specs.clone());
+    note_restart(settings, &specs, &mut state);
     let bases = match same {
         Some(before) => read_bases(&root, before.bases.keys().cloned()),
-        None => read_bases(&root, base_paths(settings, &facts, &specs)),
+        None => read_bases(&root, base_paths(settings, &facts, &specs).into_iter()),
     };
     let (mounts, sources) = match scope {
         Scope::Host => (Ok(Vec::new()), Ok(Vec::new())),
@@ -108,9 +117,12 @@ pub fn take_snapshot_after(settings: &Settings, scope: Scope, before: Option<&Sn
 }
 
 /// A restart that was asked for has happened once something else runs. Whoever cannot be asked says nothing.
-fn note_restart(settings: &Settings, state: &mut State) {
+fn note_restart(settings: &Settings, specs: &Specs, state: &mut State) {
     let target = state.journal.target.as_ref().filter(|_| state.journal.awaits_restart());
-    let restarter = target.and_then(|target| settings.kind_in(&target.parent())?.activation().restarter());
+    let restarter = target.and_then(|target| {
+        let spec = specs.get(target.as_str())?.as_ref().ok()?;
+        settings.kind_in(&target.parent())?.activation(spec).restarter()
+    });
     if let Some(running) = restarter.and_then(|restarter| restarter.instance(&settings.host_root).ok()) {
         state.journal = std::mem::take(&mut state.journal).restarted(&running);
     }
@@ -152,19 +164,52 @@ pub(crate) fn own_content(path: &Path) -> io::Result<Vec<u8>> {
 fn read_specs(settings: &Settings, facts: &HostFacts) -> Specs {
     let read = |(path, text): (&HostPath, &str)| {
         let kind = settings.kind_in(&path.parent())?;
-        Some((path.to_string(), target::read(kind, text)))
+        Some((path.to_string(), target::read(kind, text, Context { path, around: &facts.around })))
     };
-    facts.about_schedulers().filter_map(read).collect()
+    candidates(settings, facts).filter_map(read).collect()
+}
+
+/// Path and text of the files that may be about a scheduler.
+fn candidates<'a>(settings: &'a Settings, facts: &'a HostFacts) -> impl Iterator<Item = (&'a HostPath, &'a str)> {
+    let is_candidate = |file: &&TargetFile| {
+        settings.kind_in(&file.path.parent()).map_or_else(|| file.names_scheduler(), |kind| kind.is_candidate(file))
+    };
+    facts.files().filter(is_candidate).filter_map(|file| Some((&file.path, file.text.as_deref().ok()?)))
+}
+
+/// The files of a directory that matter for its kind of target; one of our own is there even before it is written.
+fn files_of_kind(
+    settings: &Settings,
+    dir: &HostPath,
+    files: Option<Vec<TargetFile>>,
+    hidden: &BTreeSet<String>,
+) -> Option<Vec<TargetFile>> {
+    let Some(kind) = settings.kind_in(dir) else { return files };
+    let files = files.map(|files| files.into_iter().filter(|file| kind.keeps_neighbours() || kind.is_candidate(file)));
+    let files: Option<Vec<TargetFile>> = files.map(Iterator::collect);
+    match kind.own_file() {
+        Some(name) if files.as_ref().is_none_or(Vec::is_empty) => {
+            let path = dir.join(name);
+            let has_leftover = hidden.contains(&host::unfinished(name));
+            Some(vec![TargetFile { path, text: Ok(String::new()), mode: 0o600, is_link: false, has_leftover }])
+        }
+        _ => files,
+    }
 }
 
 /// The configuration files that the schedulers' own flags name, through the mounts of their containers.
-fn base_paths(settings: &Settings, facts: &HostFacts, specs: &Specs) -> impl Iterator<Item = String> {
-    facts.about_schedulers().filter_map(|(path, text)| {
+fn base_paths(settings: &Settings, facts: &HostFacts, specs: &Specs) -> Vec<String> {
+    let of_scheduler = |(path, text): (&HostPath, &str)| {
         let spec = specs.get(path.as_str())?.as_ref().ok()?;
         let kind = settings.kind_in(&path.parent())?;
-        let original = if spec.ours.is_none() { spec.clone() } else { target::read_original(kind, text).ok()? };
+        let original = if spec.ours.is_none() {
+            spec.clone()
+        } else {
+            target::read_original(kind, text, Context { path, around: &facts.around }).ok()?
+        };
         original.host_path(original.config()?.1)
-    })
+    };
+    candidates(settings, facts).filter_map(of_scheduler).collect()
 }
 
 fn read_bases(root: &HostRoot, paths: impl Iterator<Item = String>) -> BTreeMap<String, Result<Vec<u8>, String>> {
@@ -180,16 +225,21 @@ fn find_mount(root: &HostRoot, path: &str) -> Result<HostMount, Finding> {
 }
 
 /// The directories to look into: the given one, else those of all platforms.
-fn manifest_dirs(settings: &Settings) -> BTreeSet<HostPath> {
+fn manifest_dirs(settings: &Settings, facts: &HostFacts) -> BTreeSet<HostPath> {
     if let Some(dir) = settings.manifest_dir() {
         return BTreeSet::from([dir]);
     }
-    platform_dirs(settings).collect()
+    platform_dirs(settings, facts)
 }
 
-fn platform_dirs(settings: &Settings) -> impl Iterator<Item = HostPath> {
-    settings.platforms.iter().filter_map(|platform| match platform.target {
-        Target::InDir { dir, .. } => Some(HostPath::from(dir)),
-        Target::Refused { .. } => None,
-    })
+fn platform_dirs(settings: &Settings, facts: &HostFacts) -> BTreeSet<HostPath> {
+    let is_marked = |platform: &Platform| {
+        let is_there = |marker: &Marker| matches!(marker, Marker::Path(path) if facts.has(path));
+        settings.platform.as_deref() == Some(platform.id) || platform.markers.iter().any(is_there)
+    };
+    let dirs = settings.platforms.iter().filter_map(|platform| match platform.target {
+        Target::InDir { kind, dir } if !kind.needs_marker() || is_marked(platform) => Some(HostPath::from(dir)),
+        Target::InDir { .. } | Target::Refused { .. } => None,
+    });
+    dirs.collect()
 }

@@ -25,8 +25,8 @@ pub(super) fn apply(
     let sources = snapshot.sources.as_ref().map_err(|finding| one(finding.clone()))?;
     let mounts = snapshot.mounts.as_ref().map_err(|finding| one(finding.clone()))?;
     let original = target.original(state).map_err(in_target)?;
-    let definition = target.kind.read(&original).map_err(in_target)?;
-    if let Err(finding) = upgrade::judge_image(state, settings, target.kind, &*definition) {
+    let definition = target.read(&original).map_err(in_target)?;
+    if let Err(finding) = upgrade::judge_image(state, settings, target, &*definition) {
         plan.is_left_to_upgrade = true;
         return Err(one(finding));
     }
@@ -93,7 +93,8 @@ fn steps(
     editable: &Editable<'_>,
     composed: Composed,
 ) -> Result<Vec<Step>, Refusal> {
-    let Editable { target: Target { kind, chosen }, original, definition } = *editable;
+    let Editable { target, original, definition } = *editable;
+    let chosen = &target.chosen;
     let revision = revision(&composed.files, &settings.overrides);
     let config_dir = String::from(settings.state_dir.join(REVISIONS_DIR).join(&revision));
     let files = composed.expanded(&config_dir);
@@ -114,7 +115,7 @@ fn steps(
 
     let ours = chosen.spec.ours.as_ref();
     let unchanged = match ours.filter(|ours| ours.revision == revision && ours.generation > 0) {
-        Some(ours) => kind.read(chosen.text)?.edit(&wanted(ours.generation))? == chosen.text,
+        Some(ours) => target.read(chosen.text)?.edit(&wanted(ours.generation))? == chosen.text,
         None => false,
     };
     let generation = match ours {

@@ -23,7 +23,9 @@ use crate::observe::{Snapshot, Source, State};
 use crate::platform::{self, Detected, Target as Place};
 use crate::revision::Digest;
 use crate::settings::Settings;
-use crate::target::{Candidates, Chosen, Expectation, Ours, Refusal, SchedulerSpec, TargetFile, TargetKind};
+use crate::target::{
+    Around, Candidates, Chosen, Context, Definition, Expectation, Ours, Refusal, SchedulerSpec, TargetFile, TargetKind,
+};
 
 /// Put ours in, or take it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,7 +188,7 @@ impl Plan {
 pub fn make(snapshot: &Snapshot, settings: &Settings, direction: Direction) -> Plan {
     let mut plan = Plan::default();
     let steps = build(&mut plan, snapshot, settings, direction).map(|mut steps| {
-        preflight::add(&mut plan, &snapshot.state, settings.preflight, direction, &mut steps);
+        preflight::add(&mut plan, (&snapshot.state, &snapshot.facts.around), settings.preflight, direction, &mut steps);
         with_restart(&plan, snapshot, steps)
     });
     plan.outcome = match steps {
@@ -223,13 +225,14 @@ fn build(
         }
     };
     let files = snapshot.facts.manifests_in(dir).map_err(one)?;
-    let candidates = Candidates { dir, files, known: &snapshot.specs, target: settings.target.as_deref() };
+    let around = &snapshot.facts.around;
+    let candidates = Candidates { dir, files, known: &snapshot.specs, around, target: settings.target.as_deref() };
     let chosen = kind.choose(&candidates).map_err(one)?;
     plan.findings.extend(chosen.warnings.iter().cloned());
     let (path, text, spec) = (chosen.file.path.clone(), chosen.text.to_owned(), chosen.spec.clone());
     plan.target = Some(TargetNow { kind, path, text, digest: chosen.digest, spec });
     let state = &snapshot.state;
-    let target = Target { kind, chosen };
+    let target = Target { kind, chosen, around };
     let chosen = &target.chosen;
     undo::judge_state(plan, state, direction, &chosen.file.path).map_err(one)?;
     let in_target = |refusal: Refusal| one(Finding::from(refusal).in_file(chosen.file.path.clone()));
@@ -255,7 +258,8 @@ fn with_restart(plan: &Plan, snapshot: &Snapshot, mut steps: Vec<Step>) -> Vec<S
     let Some(target) = &plan.target else { return steps };
     let replaces = steps.iter().any(|step| step.kind == StepKind::ReplaceTarget);
     let is_due = snapshot.state.journal.is_restart_due();
-    if target.kind.activation().restarter().is_some() && (replaces || is_due) {
+    let restarts = target.kind.activation(&target.spec).restarter().is_some();
+    if restarts && (replaces || is_due) {
         let why = "makes the new text effective".to_owned();
         let (path, access) = (target.path.clone(), Access::default());
         steps.push(Step { kind: StepKind::Restart, path, access, why, before: None, after: Vec::new() });
@@ -267,9 +271,15 @@ fn with_restart(plan: &Plan, snapshot: &Snapshot, mut steps: Vec<Step>) -> Vec<S
 struct Target<'a> {
     kind: &'static dyn TargetKind,
     chosen: Chosen<'a>,
+    around: &'a Around,
 }
 
 impl Target<'_> {
+    /// Reads a text that is or was the target's.
+    fn read<'t>(&'t self, text: &'t str) -> Result<Box<dyn Definition + 't>, Refusal> {
+        self.kind.read(text, Context { path: &self.chosen.file.path, around: self.around })
+    }
+
     /// Its text without our edit, which must not be taken for its own will.
     fn original<'t>(&'t self, state: &'t State) -> Result<Cow<'t, str>, Refusal> {
         if self.chosen.spec.ours.is_none() { Ok(Cow::Borrowed(self.chosen.text)) } else { undo::original(state, self) }

@@ -6,7 +6,7 @@ use crate::host::HostPath;
 use crate::observe::State;
 use crate::revision::Digest;
 use crate::settings::Preflight;
-use crate::target::{self, PreflightManifest, PreflightRun};
+use crate::target::{self, Around, Context, PreflightManifest, PreflightRun};
 
 /// A preflight that comes before a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,11 +24,18 @@ pub struct PlannedPreflight {
 const DEADLINE: u64 = 60;
 
 /// Adds a preflight before the step that replaces the target, where one is needed.
-pub(super) fn add(plan: &mut Plan, state: &State, settings: Preflight, direction: Direction, steps: &mut Vec<Step>) {
+pub(super) fn add(
+    plan: &mut Plan,
+    (state, around): (&State, &Around),
+    settings: Preflight,
+    direction: Direction,
+    steps: &mut Vec<Step>,
+) {
     let Preflight::On { timeout } = settings else { return };
     let Some(at) = steps.iter().position(|step| step.kind == StepKind::ReplaceTarget) else { return };
     let (Some(now), Ok(text)) = (&plan.target, std::str::from_utf8(&steps[at].after)) else { return };
-    let Ok(spec) = target::read(now.kind, text) else { return };
+    let context = Context { path: &now.path, around };
+    let Ok(spec) = target::read(now.kind, text, context) else { return };
     let changes_image = spec.image != now.spec.image;
     let is_needed = match direction {
         Direction::Apply => changes_image || !is_proven(plan, state),

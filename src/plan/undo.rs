@@ -49,7 +49,7 @@ pub(super) fn original<'a>(state: &'a State, target: &Target<'_>) -> Result<Cow<
     let kept = state.journal.original.filter(|_| is_ours).and_then(|digest| state.texts.get(&digest));
     match kept.and_then(|bytes| std::str::from_utf8(bytes).ok()) {
         Some(kept) => Ok(Cow::Borrowed(kept)),
-        None => target.kind.read(chosen.text)?.restore().map(Cow::Owned),
+        None => target.read(chosen.text)?.restore().map(Cow::Owned),
     }
 }
 
@@ -84,7 +84,7 @@ pub(super) fn back(
         None => Some("its text is gone"),
         Some(_) if !is_whole => Some("its files are not what they were"),
         // an upgrade or another person changed the manifest since: the old text would undo that
-        Some(text) if target.kind.read(text)?.restore()? != original => Some("the manifest itself has changed since"),
+        Some(text) if target.read(text)?.restore()? != original => Some("the manifest itself has changed since"),
         Some(_) => None,
     };
     let (Some(text), None) = (text, why_not) else {
@@ -97,7 +97,7 @@ pub(super) fn back(
         return restore(plan, state, target);
     };
     let generation = plan.next_generation(journal.generation)?;
-    let after = target.kind.read(text)?.recommit(generation, failed)?;
+    let after = target.read(text)?.recommit(generation, failed)?;
     plan.revision = Some(good.revision.clone());
     plan.generation = Some(generation);
     plan.original = Some(original.into_owned());
@@ -112,7 +112,7 @@ pub(super) fn nudge(plan: &mut Plan, state: &State, target: &Target<'_>) -> Resu
     let chosen = &target.chosen;
     let (Some(ours), Some(current)) = (&chosen.spec.ours, &state.journal.current) else { return Ok(Vec::new()) };
     let generation = plan.next_generation(state.journal.generation)?;
-    let after = target.kind.read(chosen.text)?.recommit(generation, None)?;
+    let after = target.read(chosen.text)?.recommit(generation, None)?;
     plan.revision = Some(ours.revision.clone());
     plan.generation = Some(generation);
     plan.original = Some(original(state, target)?.into_owned());

@@ -1,17 +1,18 @@
 //! What becomes of another image for the scheduler when the cluster is upgraded. Pure.
 
+use super::Target;
 use crate::compose::{self, Version};
 use crate::finding::Finding;
 use crate::observe::State;
 use crate::settings::{OnUpgrade, Settings};
-use crate::target::{self, Definition, TargetKind};
+use crate::target::Definition;
 
 /// Refuses to put an image back after an upgrade to another minor release, unless a person wants to keep it: an image of another
 /// release may not work with the new API server, and the upgraded manifest runs.
 pub(super) fn judge_image(
     state: &State,
     settings: &Settings,
-    kind: &dyn TargetKind,
+    target: &Target<'_>,
     original: &dyn Definition,
 ) -> Result<(), Finding> {
     let overrides = &settings.overrides;
@@ -19,7 +20,7 @@ pub(super) fn judge_image(
     let of_image = |image: &str| compose::find_version(None, image).ok().map(|known| known.version);
     let before = state.journal.original.and_then(|digest| state.texts.get(&digest));
     let before = before.and_then(|bytes| std::str::from_utf8(bytes).ok());
-    let before = before.and_then(|text| target::read(kind, text).ok()).and_then(|spec| of_image(&spec.image));
+    let before = before.and_then(|text| target.read(text).ok()?.spec().ok()).and_then(|spec| of_image(&spec.image));
     let now = original.spec().ok().and_then(|spec| of_image(&spec.image));
     let given = compose::find_version(overrides.version.as_deref(), image).ok().map(|known| known.version);
     match (before, now, given) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::finding::Finding;
 use crate::host::HostPath;
 use crate::revision::Digest;
-use crate::target::TargetFile;
+use crate::target::{Around, TargetFile};
 
 /// What the host shows about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct HostFacts {
     /// Manifests of preflights, finished or not
     pub(crate) preflights: Vec<HostPath>,
     pub(crate) given_dir: Option<HostPath>,
+    /// What kinds of targets read beside their directories
+    pub(crate) around: Around,
 }
 
 impl HostFacts {
@@ -67,10 +69,9 @@ impl HostFacts {
         files.filter(move |file| file.text.as_ref().map_or(true, |text| text.contains(word)))
     }
 
-    /// Path and text of the manifests that may be about a scheduler.
-    pub(crate) fn about_schedulers(&self) -> impl Iterator<Item = (&HostPath, &str)> {
-        let files = self.manifests.values().flatten().flatten().flatten().filter(|file| file.names_scheduler());
-        files.filter_map(|file| Some((&file.path, file.text.as_deref().ok()?)))
+    /// Every file of the manifest directories.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &TargetFile> {
+        self.manifests.values().flatten().flatten().flatten()
     }
 
     /// Digest of a manifest's text, if it can be read.

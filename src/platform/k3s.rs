@@ -1,15 +1,23 @@
-//! k3s: the scheduler is a part of the k3s process. Not edited yet.
+//! k3s: the scheduler is a part of the k3s process, and its configuration is carried by the systemd unit or by a file of its own.
 //!
 //! Detected by the server's data directory, which agents lack.
 //! Upstream: <https://docs.k3s.io/>
 
 use super::{Marker, Platform, Target};
+use crate::target::unit::{CONFIG_DIR, K3s, Method, UNITS};
 
-pub(super) static PLATFORM: Platform = Platform {
-    id: "k3s",
-    family: "k3s",
-    markers: &[Marker::Path("/var/lib/rancher/k3s/server")],
-    target: Target::Refused {
-        instead: "k3s runs the scheduler in its own process, which this version does not edit yet: set kube-scheduler-arg+: [\"config=/path\"] in /etc/rancher/k3s/config.yaml.d/90-scheduler.yaml (that file must name clientConnection.kubeconfig) and restart the k3s service",
-    },
-};
+static MANUAL_EXEC_START: K3s = K3s::restarted_by_a_person(Method::ExecStart);
+pub(super) static MANUAL_DROP_IN: K3s = K3s::restarted_by_a_person(Method::DropIn);
+
+/// The platform with what carries the configuration.
+const fn platform(kind: &'static K3s, dir: &'static str) -> Platform {
+    Platform {
+        id: "k3s",
+        family: "k3s",
+        markers: &[Marker::Path("/var/lib/rancher/k3s/server"), Marker::Path("/etc/systemd/system/k3s.service")],
+        target: Target::InDir { kind, dir },
+    }
+}
+
+pub(super) static EXEC_START: Platform = platform(&MANUAL_EXEC_START, UNITS);
+pub(super) static DROP_IN: Platform = platform(&MANUAL_DROP_IN, CONFIG_DIR);

@@ -24,6 +24,8 @@ pub use detect::{Detected, detect, named};
 pub use facts::HostFacts;
 
 use crate::target::TargetKind;
+pub use crate::target::unit::Method;
+use k3s::MANUAL_DROP_IN as K3S_DROP_IN;
 
 /// A distribution.
 #[derive(Debug)]
@@ -78,22 +80,43 @@ const MANAGED_FAMILY: &str = "managed";
 /// Platforms to look for, the more special of a family first.
 pub type Platforms = &'static [&'static Platform];
 
-/// Every platform that is known, the more special of a family first.
-pub static ALL: Platforms = &[
-    &talos::PLATFORM,
-    &openshift::PLATFORM,
-    &microshift::PLATFORM,
-    &deckhouse::PLATFORM,
-    &rke2::PLATFORM,
-    &minikube::PLATFORM,
-    &kind::PLATFORM,
-    &kops::PLATFORM,
-    &kubespray::PLATFORM,
-    &kubeadm::PLATFORM,
-    &k3s::PLATFORM,
-    &microk8s::PLATFORM,
-    &k0s::PLATFORM,
-    &managed::EKS,
-    &managed::GKE,
-    &managed::AKS,
-];
+/// Every platform, with this one for k3s; the more special of a family first.
+const fn with_k3s(k3s: &'static Platform) -> [&'static Platform; 16] {
+    [
+        &talos::PLATFORM,
+        &openshift::PLATFORM,
+        &microshift::PLATFORM,
+        &deckhouse::PLATFORM,
+        &rke2::PLATFORM,
+        &minikube::PLATFORM,
+        &kind::PLATFORM,
+        &kops::PLATFORM,
+        &kubespray::PLATFORM,
+        &kubeadm::PLATFORM,
+        k3s,
+        &microk8s::PLATFORM,
+        &k0s::PLATFORM,
+        &managed::EKS,
+        &managed::GKE,
+        &managed::AKS,
+    ]
+}
+
+/// Every platform that is known.
+pub static ALL: Platforms = &with_k3s(&k3s::EXEC_START);
+
+static WITH_DROP_IN: Platforms = &with_k3s(&k3s::DROP_IN);
+
+/// Every platform, where schedpatch has changed this file: it may be of another kind than the flags of a later command say.
+pub fn of_target(path: &str) -> Platforms {
+    let is_own_file = K3S_DROP_IN.own_file().is_some_and(|name| path.ends_with(name));
+    with_method(if is_own_file { Method::DropIn } else { Method::ExecStart })
+}
+
+/// Every platform, k3s as it is asked for.
+pub fn with_method(method: Method) -> Platforms {
+    match method {
+        Method::ExecStart => ALL,
+        Method::DropIn => WITH_DROP_IN,
+    }
+}

@@ -10,13 +10,15 @@ pub enum Activation {
     Automatic,
     /// The scheduler must be restarted, once for every commit
     Restart(&'static dyn Restarter),
+    /// A person must restart the scheduler
+    Person,
 }
 
 impl Activation {
     /// Who restarts the scheduler, where that is needed.
     pub fn restarter(self) -> Option<&'static dyn Restarter> {
         match self {
-            Self::Automatic => None,
+            Self::Automatic | Self::Person => None,
             Self::Restart(restarter) => Some(restarter),
         }
     }

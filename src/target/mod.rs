@@ -7,6 +7,7 @@
 //! [`Refusal`], never a rewrite.
 
 mod activation;
+mod around;
 mod elsewhere;
 mod file;
 mod flags;
@@ -15,6 +16,7 @@ mod preflight;
 mod refusal;
 mod spec;
 pub mod static_pod;
+pub mod unit;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -26,13 +28,14 @@ use crate::finding::Finding;
 use crate::revision::Digest;
 
 pub use activation::{Activation, Restarter};
+pub use around::{Around, Context, FileText, HostFiles, Program};
 pub use elsewhere::{SCHEDULER_PODS, SchedulerElsewhere, StartState, schedulers_elsewhere};
 pub use file::TargetFile;
 pub use flags::{Flag, all_of as read_flags, last as last_flag, value_of as flag_of};
 pub use observation::{Answer, Expectation, Instance, Observation, Observer, Obstacle, Running, Waiting, Words};
 pub use preflight::{PreflightEnd, PreflightManifest, PreflightObserver, PreflightRun, PreflightState};
 pub use refusal::{Refusal, Rule};
-pub use spec::{CONFIG_FILE, HostMount, Identity, Mount, Ours, RunAs, SchedulerSpec, Wanted};
+pub use spec::{CONFIG_FILE, HostMount, Identity, Mount, Ours, RunAs, SchedulerSpec, Service, Wanted};
 pub(crate) use static_pod::is_preflight;
 
 /// What files say about their schedulers, or why they cannot be edited; by their path.
@@ -47,6 +50,8 @@ pub struct Candidates<'a> {
     pub files: Option<&'a [TargetFile]>,
     /// What is known of them already
     pub known: &'a Specs,
+    /// What else of the host matters
+    pub around: &'a Around,
     /// The file that was asked for
     pub target: Option<&'a str>,
 }
@@ -87,17 +92,40 @@ pub trait TargetKind: Debug + Send + Sync {
     /// Its name, for people
     fn name(&self) -> &'static str;
 
+    /// Whether its directory means something only where a marker shows the platform.
+    fn needs_marker(&self) -> bool {
+        false
+    }
+
+    /// Whether a file of its directory may be about a scheduler.
+    fn is_candidate(&self, file: &TargetFile) -> bool {
+        file.names_scheduler()
+    }
+
+    /// Whether the files of its directory that are no candidates matter all the same.
+    fn keeps_neighbours(&self) -> bool {
+        true
+    }
+
+    /// The file that is schedpatch's own and is the target, where it is one. It need not be there: then its text is empty.
+    fn own_file(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Reads what else of the host says something about these files; whatever is read is kept as [`Around`].
+    fn look_around(&self, _files: &[TargetFile], _host: &dyn HostFiles) {}
+
     /// Reads a text, or says why it cannot be edited.
-    fn read<'a>(&self, text: &'a str) -> Result<Box<dyn Definition + 'a>, Refusal>;
+    fn read<'a>(&self, text: &'a str, context: Context<'a>) -> Result<Box<dyn Definition + 'a>, Refusal>;
 
     /// Finds the one file that defines the scheduler, or the one that was asked for.
     fn choose<'a>(&self, candidates: &Candidates<'a>) -> Result<Chosen<'a>, Finding>;
 
-    /// What happens after a commit without anybody's doing, in a sentence.
-    fn what_follows(&self) -> &'static str;
+    /// What happens after a commit, in a sentence.
+    fn what_follows(&self, spec: &SchedulerSpec) -> String;
 
     /// What makes a new text effective.
-    fn activation(&self) -> Activation;
+    fn activation(&self, spec: &SchedulerSpec) -> Activation;
 
     /// What must be seen once this text is effective.
     fn expectation(&self, spec: &SchedulerSpec) -> Expectation;
@@ -133,13 +161,13 @@ pub trait Definition: Debug {
 }
 
 /// What a text says about its scheduler, or why it cannot be edited.
-pub fn read(kind: &dyn TargetKind, text: &str) -> Result<SchedulerSpec, Refusal> {
-    kind.read(text)?.spec()
+pub fn read(kind: &dyn TargetKind, text: &str, context: Context<'_>) -> Result<SchedulerSpec, Refusal> {
+    kind.read(text, context)?.spec()
 }
 
 /// The same without our edit, which must not be taken for the target's own will.
-pub fn read_original(kind: &dyn TargetKind, text: &str) -> Result<SchedulerSpec, Refusal> {
-    let definition = kind.read(text)?;
+pub fn read_original(kind: &dyn TargetKind, text: &str, context: Context<'_>) -> Result<SchedulerSpec, Refusal> {
+    let definition = kind.read(text, context)?;
     let spec = definition.spec()?;
-    if spec.ours.is_none() { Ok(spec) } else { read(kind, &definition.restore()?) }
+    if spec.ours.is_none() { Ok(spec) } else { read(kind, &definition.restore()?, context) }
 }

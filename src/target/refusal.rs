@@ -49,6 +49,26 @@ rules! {
         Generation = "generation", "correct the generation in the state file, or in the annotation schedpatch.io/generation";
         /// Two YAML readers do not agree about the file.
         ReadersDisagree = "readers-disagree", "write the place in question in a plainer way";
+        /// systemd does not load the unit.
+        UnitNotLoaded = "unit-not-loaded", "correct the line; systemd-analyze verify FILE shows it too";
+        /// The command line of the unit is written in a form that cannot be changed safely.
+        UnitShape = "unit-shape", "write it as the installer of k3s does, or leave the unit as it is: --k3s-method drop-in";
+        /// A drop-in of the unit sets the command line in its place.
+        UnitOverridden = "unit-overridden", "take ExecStart= out of that drop-in, or leave the unit as it is: --k3s-method drop-in";
+        /// The unit does not start a k3s server.
+        NoServer = "no-k3s-server", "name the unit of the server with --target FILE";
+        /// More than one unit starts a k3s server.
+        SeveralServers = "several-k3s-servers", "use --k3s-method execstart and name the unit with --target FILE";
+        /// The k3s server runs no scheduler.
+        SchedulerDisabled = "scheduler-disabled", "run this on a server that has a scheduler";
+        /// A configuration file of k3s cannot be read.
+        K3sConfig = "k3s-config", "correct the file; k3s cannot start with it either";
+        /// Something that k3s reads later has the last word about the scheduler's arguments.
+        ConfigOverridden = "k3s-config-overridden", "correct what has the last word, or use --k3s-method execstart; with another K3S_CONFIG_FILE give --target CONFIG_FILE.d/90-schedpatch.yaml";
+        /// The scheduler has no pod of its own.
+        NoPod = "no-pod", "leave that flag out";
+        /// A flag of the scheduler that ends k3s.
+        LoggingFlag = "k3s-logging-flag", "leave the flag out; k3s itself has --v and --debug";
         /// The edit was made, but re-reading it did not give exactly what was meant.
         Unproven = "unproven", "please report this file; nothing was changed";
     }

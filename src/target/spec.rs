@@ -26,8 +26,21 @@ pub struct SchedulerSpec {
     pub host_network: bool,
     /// Its DNS policy
     pub dns_policy: Option<String>,
+    /// The service that runs it, where a service does
+    pub service: Option<Service>,
     /// Our marks, if the target carries an edit of ours
     pub ours: Option<Ours>,
+}
+
+/// A service that runs a scheduler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Its name for the service manager
+    pub name: String,
+    /// Whether containers, schedpatch's own too, live on while it restarts
+    pub spares_containers: bool,
+    /// Where the server of this node can be asked, whatever the others say
+    pub server: String,
 }
 
 /// How the one who runs a scheduler calls it.

@@ -14,6 +14,7 @@ mod cluster_objects;
 mod cluster_sources;
 mod cluster_verdict;
 mod cluster_view;
+mod k3s;
 mod plan;
 mod probes_and_metrics;
 mod program;

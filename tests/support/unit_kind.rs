@@ -12,8 +12,9 @@ use schedpatch::finding::Finding;
 use schedpatch::platform::{Marker, Platform, Platforms, Target};
 use schedpatch::revision::Digest;
 use schedpatch::target::{
-    Activation, Answer, Candidates, Chosen, Definition, Expectation, Here, Identity, Instance, Mount, Observation,
-    Observer, Ours, Refusal, Restarter, Rule, RunAs, Running, SchedulerSpec, TargetKind, Wanted, Words, read_flags,
+    Activation, Answer, Candidates, Chosen, Context, Definition, Expectation, Here, Identity, Instance, Mount,
+    Observation, Observer, Ours, Refusal, Restarter, Rule, RunAs, Running, SchedulerSpec, TargetKind, Wanted, Words,
+    read_flags,
 };
 
 pub const DIR: &str = "/etc/units";
@@ -61,6 +62,7 @@ impl Definition for UnitText<'_> {
             run_as: RunAs::default(),
             host_network: true,
             dns_policy: None,
+            service: None,
             ours: self.ours(),
         })
     }
@@ -98,7 +100,7 @@ impl TargetKind for Unit {
         "unit"
     }
 
-    fn read<'a>(&self, text: &'a str) -> Result<Box<dyn Definition + 'a>, Refusal> {
+    fn read<'a>(&self, text: &'a str, _: Context<'a>) -> Result<Box<dyn Definition + 'a>, Refusal> {
         Ok(Box::new(UnitText(text)))
     }
 
@@ -110,11 +112,11 @@ impl TargetKind for Unit {
         Ok(Chosen { file, text, digest: Digest::of_bytes(text.as_bytes()), spec, warnings: Vec::new() })
     }
 
-    fn what_follows(&self) -> &'static str {
-        "The scheduler restarts."
+    fn what_follows(&self, _: &SchedulerSpec) -> String {
+        "The scheduler restarts.".to_owned()
     }
 
-    fn activation(&self) -> Activation {
+    fn activation(&self, _: &SchedulerSpec) -> Activation {
         Activation::Restart(&Service)
     }
 

@@ -48,7 +48,7 @@ def write_files(node, upper):
     program.chmod(0o755)
     config = upper / "etc/rancher/k3s/config.yaml"
     config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text(json.dumps(configuration(node), indent=1) + "\n")  # JSON is YAML
+    config.write_text(as_yaml(configuration(node)))
     kubernetes = upper / "etc/kubernetes"
     kubernetes.mkdir(parents=True, exist_ok=True)
     (kubernetes / "admin.conf").symlink_to(KUBECONFIG)
@@ -56,11 +56,16 @@ def write_files(node, upper):
 
 
 def stand_in(node):
-    yaml = packages.home("python3-yaml") / packages.PYTHON
-    variables = {**setup.environment(node.task().version, node), "PYTHONPATH": f"{HERE}:{yaml}"}
-    variables["STANDIN_KUBERNETES"] = node.task().version
+    task, yaml = node.task(), packages.home("python3-yaml") / packages.PYTHON
+    variables = {**setup.environment(task.version, node), "PYTHONPATH": f"{HERE}:{yaml}"}
+    variables["STANDIN_KUBERNETES"] = task.version
     exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in variables.items())
-    return f'#!/bin/sh\n# The stand-in for k3s, see {HERE}/standin.\n{exports}\nexec {sys.executable} -B -m standin "$@"\n'
+    return f"""\
+#!/bin/sh
+# A stand-in for k3s {task.version}+k3s1, see {HERE}/standin. A real k3s has this text in it too: neighbours look for it.
+{exports}
+exec {sys.executable} -B -m standin "$@"
+"""
 
 
 def configuration(node):
@@ -84,6 +89,14 @@ def configuration(node):
         found["token"] = "testbed"  # a secret of nobody: no packet leaves the bed
         found |= {"cluster-init": True} if task.through is None else {"server": f"https://{address(task.through)}:443"}
     return found
+
+
+def as_yaml(values):
+    text = ""
+    for name, value in values.items():
+        items = "".join(f"\n- {json.dumps(each)}" for each in value) if isinstance(value, list) else f" {json.dumps(value)}"
+        text += f"{name}:{items}\n"
+    return text
 
 
 def node_count(node):

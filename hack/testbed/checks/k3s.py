@@ -123,7 +123,7 @@ def the_process():
 
 
 def pause():
-    return json.loads(in_node("cat", "/etc/rancher/k3s/config.yaml"))["pause-image"]
+    return re.search(r'^pause-image: "(.*)"$', in_node("cat", "/etc/rancher/k3s/config.yaml"), re.M)[1]
 
 
 def arguments_from_files():

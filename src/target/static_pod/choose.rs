@@ -10,7 +10,7 @@ const POD_NAME: &str = "kube-scheduler";
 
 /// Finds the one static pod that runs kube-scheduler, or the one that was named.
 pub(super) fn choose<'a>(candidates: &Candidates<'a>) -> Result<Chosen<'a>, Finding> {
-    let Candidates { dir, files, known, target } = *candidates;
+    let Candidates { dir, files, known, target, .. } = *candidates;
     let files = files.ok_or_else(|| no_dir(dir))?;
     let mut pods: Vec<(&TargetFile, &str, SchedulerSpec)> = Vec::new();
     let mut broken: Vec<Finding> = Vec::new();

@@ -20,7 +20,7 @@ mod undo_record;
 use std::time::Duration;
 
 use super::{
-    Activation, Candidates, Chosen, Definition, Expectation, Here, Identity, Observer, PreflightManifest,
+    Activation, Candidates, Chosen, Context, Definition, Expectation, Here, Identity, Observer, PreflightManifest,
     PreflightObserver, PreflightRun, Refusal, SchedulerSpec, TargetKind, Wanted, Words,
 };
 use crate::finding::Finding;
@@ -46,7 +46,7 @@ impl TargetKind for StaticPod {
         "static pod"
     }
 
-    fn read<'a>(&self, text: &'a str) -> Result<Box<dyn Definition + 'a>, Refusal> {
+    fn read<'a>(&self, text: &'a str, _: Context<'a>) -> Result<Box<dyn Definition + 'a>, Refusal> {
         Ok(Box::new(Manifest::read(text)?))
     }
 
@@ -54,11 +54,11 @@ impl TargetKind for StaticPod {
         choose::choose(candidates)
     }
 
-    fn what_follows(&self) -> &'static str {
-        "The kubelet restarts the scheduler."
+    fn what_follows(&self, _: &SchedulerSpec) -> String {
+        "The kubelet restarts the scheduler.".to_owned()
     }
 
-    fn activation(&self) -> Activation {
+    fn activation(&self, _: &SchedulerSpec) -> Activation {
         Activation::Automatic
     }
 

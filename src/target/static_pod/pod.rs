@@ -251,6 +251,7 @@ fn pod_of(tree: &Tree<'_>) -> Result<SchedulerSpec, Refusal> {
         run_as: run_as::read(tree, found.container),
         host_network: spec("hostNetwork").as_deref() == Some("true"),
         dns_policy: spec("dnsPolicy"),
+        service: None,
         ours: ours(tree),
     })
 }

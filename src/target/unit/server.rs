@@ -1,0 +1,153 @@
+//! What a unit, with its drop-ins, its environment and the configuration files of k3s, starts. Pure.
+
+use std::collections::BTreeMap;
+
+use unit_edit::{Unit, effective};
+
+use super::config::{self, ConfigFile, SCHEDULER_ARG};
+use super::environment;
+use super::trial;
+use crate::host::HostPath;
+use crate::target::refusal::{Refusal, Rule};
+use crate::target::{FileText, HostFiles};
+
+const DATA_DIR: &str = "/var/lib/rancher/k3s";
+/// The file that k3s reads unless it is told otherwise.
+pub(super) const CONFIG_FILE: &str = "/etc/rancher/k3s/config.yaml";
+
+/// Where systemd looks for drop-ins; of two with one name, the one in the earlier directory counts.
+const UNIT_DIRS: [&str; 5] = [
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+];
+
+/// A k3s server as its unit starts it.
+#[derive(Debug)]
+pub(super) struct Server {
+    /// Name of the unit
+    pub unit: String,
+    /// Its arguments
+    pub arguments: Vec<String>,
+    /// The file and line of a drop-in that sets the command line in place of the unit
+    pub overridden_by: Option<(String, usize)>,
+    /// Whether a stop ends the server's own process only
+    pub kills_process_only: bool,
+    /// Its data directory
+    pub data_dir: String,
+    /// The base of its configuration files
+    pub config_file: String,
+    /// Its configuration files, in order
+    pub files: Vec<ConfigFile>,
+}
+
+/// A text that is looked at in place of the one that a configuration file has.
+pub(super) type Own<'a> = Option<(&'a str, &'a str)>;
+
+/// Reads the server that a unit starts. Everything that is read goes through `host`, which may take notes.
+pub(super) fn read(path: &str, text: &str, host: &dyn HostFiles, own: Own<'_>) -> Result<Server, Refusal> {
+    let unit_name = path.rsplit('/').next().unwrap_or(path);
+    let fragment = Unit::parse(path, text.as_bytes());
+    let texts = drop_ins(unit_name, host);
+    let drop_ins: Vec<Unit<'_>> = texts.iter().map(|(path, text)| Unit::parse(path, text.as_bytes())).collect();
+    let all = || std::iter::once(&fragment).chain(&drop_ins);
+    let environment = environment::read(unit_name, all(), host);
+    let effective = effective(&fragment, &drop_ins)?;
+    let command = effective.exec_start().ok_or_else(|| no_server(unit_name))?;
+    let words: Vec<String> =
+        command.argv().iter().map(|word| String::from_utf8_lossy(word).replace("%%", "%")).collect();
+    let program = String::from_utf8_lossy(command.path()).into_owned();
+    let arguments = server_arguments(&program, &words).ok_or_else(|| no_server(unit_name))?;
+    host.note_program(&program);
+
+    let said = |names: &[&str], variable: &str| {
+        let of_flags = flag_values(arguments, names).pop();
+        of_flags.or_else(|| environment.get(variable).cloned()).filter(|value| !value.is_empty())
+    };
+    let config_file = said(&["--config", "-c"], "K3S_CONFIG_FILE").unwrap_or_else(|| CONFIG_FILE.to_owned());
+    let files = config::read(&config_file, host, own)?;
+    let of_files = |key: &str| config::values(&files, key).pop();
+    let data_dir = said(&["--data-dir", "-d"], "K3S_DATA_DIR").or_else(|| of_files("data-dir"));
+    let kill_mode =
+        all().flat_map(Unit::settings).filter(|(section, key, _)| (*section, *key) == ("Service", "KillMode"));
+    let kills_process_only = kill_mode.last().is_some_and(|(_, _, value)| value == b"process");
+    Ok(Server {
+        unit: unit_name.to_owned(),
+        arguments: arguments.to_vec(),
+        overridden_by: effective.overridden_by(path).map(|(file, line)| (file.to_owned(), line)),
+        kills_process_only,
+        data_dir: data_dir.unwrap_or_else(|| DATA_DIR.to_owned()),
+        config_file,
+        files,
+    })
+}
+
+/// The arguments behind `k3s server`; nothing for another program or another command.
+fn server_arguments<'w>(program: &str, words: &'w [String]) -> Option<&'w [String]> {
+    let is_k3s = program.rsplit('/').next().is_some_and(|name| name.starts_with("k3s"));
+    match words.get(1).map(String::as_str) {
+        Some("server" | "start") if is_k3s => words.get(2..),
+        _ => None,
+    }
+}
+
+fn no_server(unit: &str) -> Refusal {
+    Refusal::new(Rule::NoServer, format!("{unit} does not start a k3s server"))
+}
+
+/// The drop-ins of a unit in systemd's order, without our own trial.
+fn drop_ins(unit: &str, host: &dyn HostFiles) -> Vec<(String, String)> {
+    let mut found: BTreeMap<String, (HostPath, FileText)> = BTreeMap::new();
+    let own = trial::path(unit);
+    for dir in UNIT_DIRS.iter().flat_map(|dir| [format!("{dir}/{unit}.d"), format!("{dir}/service.d")]) {
+        let files = host.files_in(&dir);
+        for path in files.into_iter().filter(|path| path.ends_with(".conf") && *path != own) {
+            let Some(text) = host.text(&path) else { continue };
+            found.entry(path.name().to_owned()).or_insert((path, text));
+        }
+    }
+    found.into_values().filter_map(|(path, text)| Some((String::from(path), text.ok()?))).collect()
+}
+
+/// The values of a flag, `--flag=value` and `--flag value`.
+pub(super) fn flag_values(arguments: &[String], names: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match argument.split_once('=') {
+            Some((name, value)) if names.contains(&name) => found.push(value.to_owned()),
+            None if names.contains(&argument.as_str()) => found.extend(rest.next().cloned()),
+            _ => {}
+        }
+    }
+    found
+}
+
+impl Server {
+    /// The arguments of its scheduler: first those of the files, then those of the command line.
+    pub fn scheduler_arguments(&self) -> Vec<String> {
+        let mut all = config::values(&self.files, SCHEDULER_ARG);
+        all.extend(self.scheduler_arguments_of_command());
+        all
+    }
+
+    /// Those of the command line, which count more than those of the files.
+    pub fn scheduler_arguments_of_command(&self) -> Vec<String> {
+        flag_values(&self.arguments, &["--kube-scheduler-arg"])
+    }
+
+    /// Whether it is told to run no scheduler.
+    pub fn has_no_scheduler(&self) -> bool {
+        let flag = self.arguments.iter().any(|own| own == "--disable-scheduler" || own == "--disable-scheduler=true");
+        flag || config::values(&self.files, "disable-scheduler").last().is_some_and(|value| value == "true")
+    }
+
+    /// The port of its API on this host.
+    pub fn port(&self) -> String {
+        let of_command = flag_values(&self.arguments, &["--https-listen-port"]).pop();
+        let of_files = || config::values(&self.files, "https-listen-port").pop();
+        of_command.or_else(of_files).unwrap_or_else(|| "6443".to_owned())
+    }
+}
