@@ -2,8 +2,8 @@
 
 import time
 
-from .bed import DROP_IN, DROP_INS, UNIT, VOLATILE, wait
-from .release import NAMESPACE, SETTLE, another, ready, unit
+from .bed import DROP_IN, DROP_INS, ROOT, STATE, UNIT, VOLATILE, wait
+from .release import NAMESPACE, SETTLE, another, ready, text, unit
 
 FOREIGN = "\t'--tls-san=10.99.0.77' \\\n"
 QUIET = 20  # who has not restarted anything by then will not
@@ -190,6 +190,27 @@ def a_test_pod_is_bound(release):
     server.run("cp /proc/$(pgrep -x schedpatch | head -n1)/exe /run/schedpatch-e2e")
     said = server.run("/run/schedpatch-e2e verify --kubeconfig /etc/rancher/k3s/k3s.yaml 2>&1")
     assert "bound" in said, said
+
+
+def by_hand_on_the_host(release):
+    """`apply`, a restart by a person, `restore`, another restart: no agent, no cluster."""
+    server, program = release.node, ROOT / "target/image/schedpatch"
+    release.remove()
+    before, mark = unit(server), another()
+    server.run("mkdir -p /run/e2e; cat > /run/e2e/config.yaml", stdin=text(mark))
+    for method, place in (("execstart", UNIT), ("drop-in", DROP_IN)):
+        flags = f"--k3s-method {method}"
+        assert "Nothing was written" in server.run(f"{program} plan --source /run/e2e {flags}")
+        said = server.run(f"{program} apply --source /run/e2e {flags} 2>&1")
+        assert "systemctl restart k3s" in said and "schedpatch" in server.path(place).read_text(), said
+        server.restart()
+        wait(lambda: server.runs_with() == mark, f"{method}: {server.last_scheduler()}", 60)
+        assert "Nothing to change" in server.run(f"{program} plan --source /run/e2e {flags}")
+        server.run(f"{program} restore --purge {flags} 2>&1")
+        server.restart()
+        wait(lambda: server.runs_with() == 16, f"{method}, restored: {server.last_scheduler()}", 60)
+        assert unit(server) == before and not server.path(DROP_IN).exists(), unit(server).decode()
+        assert not server.path(STATE).exists(), "a state directory is left"
 
 
 def hand_patched(release):

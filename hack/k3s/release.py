@@ -6,7 +6,7 @@ import random
 import subprocess
 import time
 
-from .bed import ROOT, STATE, UNIT, wait
+from .bed import ROOT, UNIT, wait
 
 NAMESPACE = "schedpatch"
 WANTED = "/run/k3s-e2e.yaml"
@@ -128,10 +128,6 @@ def ready(release, *values):
 
 def unit(server):
     return server.path(UNIT).read_bytes()
-
-
-def state(server):
-    return server.path(STATE).exists()
 
 
 def image():
