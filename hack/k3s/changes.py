@@ -213,6 +213,48 @@ def by_hand_on_the_host(release):
         assert not server.path(STATE).exists(), "a state directory is left"
 
 
+def a_crash_before_the_restart(release):
+    """Between `restore` and the restart, k3s dies by itself: it must come back, whichever command line systemd has loaded."""
+    server, program = release.node, ROOT / "target/image/schedpatch"
+    release.remove()
+    mark = another()
+    server.run("mkdir -p /run/e2e; cat > /run/e2e/config.yaml", stdin=text(mark))
+    server.run(f"{program} apply --source /run/e2e 2>&1")
+    server.restart()
+    wait(lambda: server.runs_with() == mark, "what was applied", 60)
+    try:
+        server.run(f"{program} restore --purge 2>&1")
+        starts = server.starts()
+        server.run("kill -9 $(systemctl show --property=MainPID --value k3s)")
+        wait(lambda: server.starts() > starts and server.answers(), "a scheduler after the crash", 45)
+    finally:
+        server.restart()
+        wait(server.answers, "a scheduler")
+
+
+def a_unit_with_another_name(release):
+    """INSTALL_K3S_NAME: k3s-prod.service."""
+    server, place = release.node, "/etc/systemd/system/k3s-prod.service"
+    release.remove()
+    rename(server, "k3s", "--k3s-name", "prod")
+    try:
+        before = server.path(place).read_bytes()
+        release.helm("install")
+        release.expect_ready()
+        assert b"--kube-scheduler-arg=config=/" in server.path(place).read_bytes(), server.path(place).read_text()
+        release.uninstall()
+        wait(server.answers, "a scheduler")
+        assert server.path(place).read_bytes() == before, server.path(place).read_text()
+    finally:
+        rename(server, "k3s-prod")
+
+
+def rename(server, old, *words):
+    server.run(f"systemctl disable --now {old} && rm {UNIT.replace('k3s.', f'{old}.')}* && systemctl daemon-reload")
+    server.bed.verb("install-k3s", *words, server.name)
+    wait(server.answers, "a scheduler")
+
+
 def hand_patched(release):
     """As the manual way says: a person's own `config=` in the unit is taken over, not doubled."""
     server = release.node
