@@ -25,6 +25,8 @@ pub enum Phase {
     Verifying,
     /// Applied, but the API and the scheduler cannot be asked
     Unknown,
+    /// The text is in place, and a person must restart the scheduler
+    RestartRequired,
     /// Proven
     Ready,
     /// The revision failed here; what ran before runs again, proven
@@ -39,7 +41,7 @@ pub enum Phase {
 
 impl Phase {
     /// All of them, for metrics and documents.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Pending,
         Self::Blocked,
         Self::Waiting,
@@ -47,6 +49,7 @@ impl Phase {
         Self::Applying,
         Self::Verifying,
         Self::Unknown,
+        Self::RestartRequired,
         Self::Ready,
         Self::RolledBack,
         Self::Degraded,
@@ -64,6 +67,7 @@ impl Phase {
             Self::Applying => "Applying",
             Self::Verifying => "Verifying",
             Self::Unknown => "Unknown",
+            Self::RestartRequired => "RestartRequired",
             Self::Ready => "Ready",
             Self::RolledBack => "RolledBack",
             Self::Degraded => "Degraded",
@@ -74,7 +78,7 @@ impl Phase {
 
     /// Whether a person should look.
     pub fn is_trouble(self) -> bool {
-        matches!(self, Self::Blocked | Self::RolledBack | Self::Degraded)
+        matches!(self, Self::Blocked | Self::RestartRequired | Self::RolledBack | Self::Degraded)
     }
 }
 
@@ -293,6 +297,7 @@ fn after_verdict_of_wanted(verdict: &Verdict, was_proven: bool, waits_for_image:
         Verdict::Nudge if was_proven => not_shown(),
         Verdict::Nudge => Action::Nudge,
         Verdict::Wait(why, _) => say(Phase::Verifying, "NotYetProven", why),
+        Verdict::RestartRequired(command) => restart_required(command),
         Verdict::Unknown(why) => {
             let unknown = NodeState::new(Phase::Unknown, "NobodyToAsk", why);
             Action::Say(NodeState { was_proven, ..unknown })
@@ -331,6 +336,7 @@ fn after_verdict_of_last_good(verdict: &Verdict, failed: &Fault, was_proven: boo
         Verdict::Nudge if was_proven => not_shown(),
         Verdict::Nudge => Action::Nudge,
         Verdict::Wait(why, _) => say(Phase::Verifying, "RollingBack", why),
+        Verdict::RestartRequired(command) => restart_required(command),
         Verdict::Unknown(why) => say(Phase::Unknown, "RollingBack", why),
         Verdict::Dead(why) => say(Phase::Unknown, "SchedulerDead", why),
     }
@@ -345,9 +351,16 @@ fn after_verdict_of_original(verdict: &Verdict, reason: &str) -> Action {
     match verdict {
         Verdict::Proven(_) => Action::Resume,
         Verdict::Failed(_) | Verdict::Wait(..) | Verdict::Nudge => say(Phase::Degraded, "OriginalFails", &message),
+        Verdict::RestartRequired(command) => restart_required(command),
         Verdict::Unknown(why) => say(Phase::Unknown, "NobodyToAsk", why),
         Verdict::Dead(why) => say(Phase::Unknown, "SchedulerDead", why),
     }
+}
+
+fn restart_required(command: &str) -> Action {
+    let message =
+        format!("the configuration is in place and takes effect when k3s restarts; run on this node: {command}");
+    Action::Say(NodeState::new(Phase::RestartRequired, "RestartRequired", message))
 }
 
 fn not_shown() -> Action {

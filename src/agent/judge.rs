@@ -6,8 +6,8 @@ use super::{Agent, ClientHandle, HEALTH_INTERVAL, Proof, Rest, Seen, Turn};
 use crate::compose;
 use crate::phase::{self, Action, NodeState, Phase, Subject};
 use crate::plan::TargetNow;
-use crate::target::{Expectation, Here, Observation};
-use crate::verify::{Cause, Failure, Limits, Trial, Verdict};
+use crate::target::{Expectation, Here, Observation, Probe};
+use crate::verify::{Cause, Failure, Health, Limits, Trial, Verdict};
 
 /// How soon the API is asked again that did not answer.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
@@ -31,6 +31,9 @@ impl Agent {
     /// Judges what is in place and does what follows. `meanwhile` is what the node reports while a commit is judged that is not
     /// what is wanted.
     pub(super) async fn verify(&mut self, seen: &Seen, subject: &Subject, meanwhile: Option<Rest>) -> Turn {
+        if let Some(rest) = self.rest_while_restarting(seen) {
+            return Turn::Sleep(rest);
+        }
         self.withdraw_readiness(seen, subject);
         let Some(mut verdict) = self.judge(seen, subject, Ask::WhenOld).await else { return Turn::Again };
         let is_grave = matches!(verdict, Verdict::Failed(_));
@@ -77,6 +80,23 @@ impl Agent {
                 Turn::Again
             }
         }
+    }
+
+    /// Nothing follows from what runs before the restart that was asked for.
+    fn rest_while_restarting(&self, seen: &Seen) -> Option<Rest> {
+        let target = seen.plan.target.as_ref()?;
+        let restarter = target.kind.activation(&target.spec).restarter()?;
+        if !restarter.must_load() || !seen.journal.awaits_restart() {
+            return None;
+        }
+        let node_state = match &self.work.restart_failed {
+            Some(why) if seen.journal.is_restart_due() => {
+                let message = format!("the restart that makes the new text effective is tried again: {why}");
+                NodeState::new(Phase::Unknown, "RestartFailed", message)
+            }
+            _ => NodeState::new(Phase::Verifying, "Restarting", "k3s is being restarted"),
+        };
+        Some(Rest { node_state, after: HEALTH_INTERVAL })
     }
 
     /// What was said of another revision does not hold for this one, however long the API takes to answer.
@@ -150,7 +170,10 @@ impl Agent {
             return Observation::Unasked;
         };
         if self.watched.scheduler.as_ref().is_none_or(|(known, _)| *known != target.spec.identity) {
-            let here = Here { client, node: &self.options.node, host_root: &self.settings.host_root };
+            let find = &self.outside.scheduler.0;
+            let probe = |url: &str| find(url).map(probe_of);
+            let (node, host_root) = (self.options.node.as_str(), self.settings.host_root.as_path());
+            let here = Here { client, node, host_root, probe: &probe };
             let observer = target.kind.observer(&target.spec, &here);
             self.watched.scheduler = Some((target.spec.identity.clone(), observer));
         }
@@ -176,11 +199,24 @@ impl Agent {
         let given = self.settings.overrides.version.as_deref();
         let version = compose::find_version(given, &target.spec.image).ok().map(|known| known.version);
         // the scheduler serves /livez since 1.31; /healthz is older, and on its way out
-        let path = if version.is_some_and(|version| version.is_at_least(31)) { "livez" } else { "healthz" };
+        let path = match version.is_some_and(|version| version.is_at_least(31)) {
+            // nobody else asks the scheduler of a service whether it is ready
+            true if expected.service.is_some() => "readyz",
+            true => "livez",
+            false => "healthz",
+        };
         let url = format!("{}/{path}", expected.endpoint);
         if self.watched.health.as_ref().is_none_or(|(known, _)| *known != url) {
             self.watched.health = Some((url.clone(), (self.outside.scheduler.0)(&url)?));
         }
         Some(self.watched.health.as_ref()?.1.is_well().await)
     }
+}
+
+/// A way to ask an endpoint, for an observer.
+fn probe_of(health: Health) -> Probe {
+    Probe(Box::new(move || {
+        let health = health.clone();
+        Box::pin(async move { health.is_well().await })
+    }))
 }

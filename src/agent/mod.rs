@@ -6,6 +6,7 @@
 mod act;
 mod change;
 mod judge;
+mod leave;
 mod limit;
 mod look;
 mod newer;
@@ -30,9 +31,7 @@ use tokio::time::Instant;
 
 use crate::cluster::ConfigMaps;
 use crate::finding::Finding;
-use crate::journal::Initiator;
 use crate::phase::{self, Decision, Fault, NodeState, Phase, Subject};
-use crate::plan::Direction;
 use crate::report::Report;
 use crate::revision::Digest;
 use crate::settings::{Preflight, Settings};
@@ -91,6 +90,8 @@ struct Work {
     committed: Option<Duration>,
     /// What failed and was rolled back since the agent started
     failure: Option<Failure>,
+    /// Why the restart that a commit needs could not be asked for
+    restart_failed: Option<String>,
     /// The text that came back then
     came_back: Option<Digest>,
     /// An original that does not run without our edit either
@@ -352,25 +353,6 @@ impl Agent {
 
     fn now(&self) -> Duration {
         self.began.elapsed()
-    }
-
-    /// Out of the middle nothing changes; in the middle what ran before comes back, so that whoever comes next finds a node
-    /// that schedules.
-    fn leave(mut self) -> Result<(), Finding> {
-        self.end_preflight();
-        let seen = self.look_at_host()?;
-        if !self.is_in_the_middle(&seen) {
-            tracing::info!("stopping; what is applied stays");
-            return Ok(());
-        }
-        let message = "stopping in the middle of a change: what ran before comes back first";
-        self.say(Some(&seen), NodeState::new(Phase::Applying, "RollingBack", message));
-        // a proven revision that was put on another original and is not up again yet has no text before it to go back to
-        let is_up =
-            self.work.trial.as_ref().is_some_and(|(text, trial)| Some(*text) == seen.text() && trial.is_ready());
-        let direction = if seen.has_run() && !is_up { Direction::Restore } else { Direction::LastGood };
-        let outcome = self.write(direction, Initiator::Agent, seen.text())?;
-        outcome.plan.error().cloned().map_or(Ok(()), Err)
     }
 }
 

@@ -74,10 +74,13 @@ impl Agent {
             self.pace.others.committed(outcome.plan.generation);
             self.notice_overwritten(receipt);
         }
-        if let Some(finding) = outcome.receipt.as_ref().and_then(|receipt| receipt.restart_failed.as_ref()) {
+        let failed = outcome.receipt.as_ref().and_then(|receipt| receipt.restart_failed.as_ref());
+        let failed = failed.map(|finding| finding.message.clone());
+        if let Some(message) = failed.as_ref().filter(|message| self.work.restart_failed.as_ref() != Some(*message)) {
             self.reporting.counts.failures += 1;
-            tracing::warn!("cannot restart the scheduler, will retry: {}", finding.message);
+            tracing::warn!("cannot restart the scheduler, will retry: {message}");
         }
+        self.work.restart_failed = failed;
         Ok(outcome)
     }
 }

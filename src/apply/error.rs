@@ -32,6 +32,18 @@ pub enum ApplyError {
         /// The target
         path: String,
     },
+    /// Whoever starts the scheduler did not do what was asked of it
+    #[error("cannot {doing} {path}: {why}")]
+    Service {
+        /// A verb
+        doing: &'static str,
+        /// The target
+        path: String,
+        /// In its own words
+        why: String,
+        /// Whether the target was replaced before
+        committed: bool,
+    },
     /// The system refused a call
     #[error("cannot {doing} {path}: {error}")]
     Io {
@@ -71,6 +83,14 @@ impl ApplyError {
             Self::Locked { path, .. } => {
                 let way_out = "wait for it, or give it more time with --lock-timeout";
                 Finding::error("locked", self.to_string(), way_out).in_file(path)
+            }
+            Self::Service { path, committed, .. } => {
+                let way_out = if *committed {
+                    "the new text is in place, and the restart is tried again; or restart k3s yourself"
+                } else {
+                    "nothing was changed; mend it, or leave the restart to a person: --k3s-restart manual"
+                };
+                Finding::error("service-manager", self.to_string(), way_out).in_file(path)
             }
             Self::Io { path, error, committed, .. } => {
                 let state = if *committed {

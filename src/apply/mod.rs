@@ -17,6 +17,7 @@ mod replace;
 mod restart;
 mod store;
 mod target;
+mod trial;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +38,7 @@ use crate::revision::Digest;
 use crate::timestamp::Timestamp;
 use replace::Staged;
 use store::{RevisionDir, Store};
-use target::{Meanwhile, Target};
+use target::{Meanwhile, Successor, Target};
 
 /// A writer, which needs the lock.
 pub struct Writer<'a> {
@@ -99,6 +100,7 @@ pub fn is_recorded(plan: &Plan, snapshot: &Snapshot, direction: Direction, initi
         && state.leftovers.is_empty()
         && state.closed.is_empty()
         && plan.exposed.is_empty()
+        && plan.trial.is_none()
         && state.damaged.is_none()
         && !has_leftover
         && snapshot.facts.preflights.is_empty()
@@ -119,7 +121,7 @@ pub fn check(root: &Root, state_dir: &str, plan: &Plan) -> Result<(), ApplyError
         guard::refuse_if_unwritable(&dir)?;
     }
     match plan.commit() {
-        Some(step) => target.check(step.before.as_deref().unwrap_or_default()),
+        Some(step) => target.check(plan.on_disk(step)),
         None => Ok(()),
     }
 }
@@ -138,6 +140,7 @@ pub fn carry_out(
     let interrupted = state.was_interrupted();
     let store = Store::open(writer, !state.is_known || interrupted)?;
     tidy_up(writer, plan, snapshot, direction, &store)?;
+    let mut is_to_load = trial::clear_stale(writer, plan)?;
     let mut journal = journal::next_journal(plan, state, direction, initiator, now);
     let mut on_disk = state.recorded.clone();
     store.keep_texts(&journal::texts_to_save(plan, state, &journal), &state.texts)?;
@@ -159,6 +162,7 @@ pub fn carry_out(
         journal = journal.settled(Digest::of_bytes(&step.after));
     } else {
         repair(&store, plan, state, on_event)?;
+        is_to_load = trial::keep(writer, plan)?;
     }
     if let (true, false, Some(target)) = (interrupted, receipt.committed, &plan.target) {
         // the interrupted run may have replaced it and not have come to sync it
@@ -169,11 +173,12 @@ pub fn carry_out(
     note(&store, &journal, journal != on_disk, is_last_word || !garbage.texts.is_empty())
         .map_err(|error| if receipt.committed { error.after_commit() } else { error })?;
     if let Some((meanwhile, step)) = meanwhile {
-        let (foreign_write, overwritten) = meanwhile.look_again(step.before.as_deref().unwrap_or_default());
+        let (foreign_write, overwritten) = meanwhile.look_again(plan.on_disk(step));
         receipt.foreign_write = foreign_write;
         receipt.kept = overwritten.and_then(|text| store.keep_overwritten(&text).ok());
     }
-    let asked = restart::ask(writer, plan, &store, &journal, receipt.committed);
+    let asked = if is_to_load && !receipt.committed { restart::load(writer, plan) } else { Ok(()) };
+    let asked = asked.and_then(|()| restart::ask(writer, plan, &store, journal, receipt.committed));
     receipt.restart_failed = asked.err().map(|error| error.finding());
     receipt.uncollected = collect(&store, &garbage, on_event).err().map(|error| error.after_commit().finding());
     Ok(receipt)
@@ -284,7 +289,8 @@ fn commit(
     intent: &Journal,
     on_event: &mut dyn FnMut(Done<'_>),
 ) -> Result<Meanwhile, ApplyError> {
-    let before = step.before.as_deref().unwrap_or_default();
+    let before = plan.on_disk(step);
+    let tried = plan.trial.as_ref().and_then(|trial| Some((&trial.place, trial.content.as_deref()?)));
     if before.is_empty() {
         Target::make_dir(writer.fs, writer.root, &step.path)?;
     }
@@ -292,10 +298,10 @@ fn commit(
     let intent = store.stage_journal(intent)?;
     let revision = revision_to_write(store, plan, state)?;
     let files = revision.as_ref().map(|dir| store.stage_files(dir, &files_of(plan))).transpose()?.unwrap_or_default();
-    let successor = target.stage(writer.fs, before, &step.after)?;
+    let successor = if tried.is_none() { Some(target.stage(writer.fs, before, &step.after)?) } else { None };
     intent.sync()?;
     files.iter().try_for_each(Staged::sync)?;
-    successor.sync()?;
+    successor.iter().try_for_each(Successor::sync)?;
     intent.put()?;
     files.into_iter().try_for_each(Staged::put)?;
     store.sync_journal()?;
@@ -306,7 +312,16 @@ fn commit(
     if writer.deadline.is_some_and(|deadline| deadline.is_over()) {
         return Err(ApplyError::TooLate { path: String::from(&step.path) });
     }
-    target.replace(writer.fs, before, successor)
+    let meanwhile = match (tried, successor) {
+        (Some(tried), _) => return trial::put(writer, plan, tried, &target),
+        (None, Some(successor)) => target.replace(writer.fs, before, successor)?,
+        (None, None) => target.untouched(before)?,
+    };
+    match &plan.trial {
+        Some(trial) if !trial.is_stale => trial::remove(writer, &trial.place).map_err(ApplyError::after_commit)?,
+        _ => {}
+    }
+    Ok(meanwhile)
 }
 
 /// Repairs files of the revision in place. Those that a killed run has left may have to reach the disk yet.

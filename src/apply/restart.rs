@@ -2,19 +2,20 @@
 //!
 //! The intent of a commit says what ran before it. From then on the restart is due; it has happened once something else runs,
 //! whoever asked for it. So a run that was killed before it asked, or before it noted that it did, neither forgets the restart
-//! nor asks twice.
+//! nor asks twice. Where the new text must be loaded first, a start before that does not count: then what runs is noted once more
+//! when the text is loaded.
 
 use super::error::ApplyError;
 use super::store::Store;
 use super::{Plan, Writer};
 use crate::journal::Journal;
 use crate::plan::{StepKind, TargetNow};
-use crate::target::Restarter;
+use crate::target::{Restartable, Restarter};
 
 /// What runs before a commit that a restart must follow.
 pub(super) fn running_before(writer: &Writer<'_>, plan: &Plan) -> Result<Option<String>, ApplyError> {
     let Some((target, restarter)) = restarter(plan) else { return Ok(None) };
-    let running = restarter.instance(writer.root.path());
+    let running = restarter.instance(&at(writer, target));
     running.map(Some).map_err(|why| failed("find out what runs for", target, why, false))
 }
 
@@ -23,15 +24,36 @@ pub(super) fn ask(
     writer: &Writer<'_>,
     plan: &Plan,
     store: &Store<'_>,
-    journal: &Journal,
+    mut journal: Journal,
     committed: bool,
 ) -> Result<(), ApplyError> {
     let is_planned = plan.steps().iter().any(|step| step.kind == StepKind::Restart);
     let Some((target, restarter)) = restarter(plan).filter(|_| is_planned) else { return Ok(()) };
-    let root = writer.root.path();
-    let asked = restarter.is_pending(root).and_then(|pending| if pending { Ok(()) } else { restarter.restart(root) });
-    asked.map_err(|why| failed("restart the scheduler of", target, why, committed))?;
-    store.write_journal(&journal.clone().issued())
+    let at = at(writer, target);
+    let failed = |why| failed("restart the scheduler of", target, why, committed);
+    if restarter.must_load() && !journal.is_loaded() {
+        restarter.load(&at, plan.loads.as_deref()).map_err(failed)?;
+        journal = journal.loaded(&restarter.instance(&at).map_err(failed)?);
+        store.write_journal(&journal)?;
+        store.sync_journal()?;
+    }
+    if !restarter.is_pending(&at).map_err(failed)? {
+        restarter.restart(&at).map_err(failed)?;
+    }
+    store.write_journal(&journal.issued())
+}
+
+/// Lets whoever starts the scheduler read the target without a restart: its text says what runs already.
+pub(super) fn load(writer: &Writer<'_>, plan: &Plan) -> Result<(), ApplyError> {
+    let Some((target, restarter)) = restarter(plan).filter(|(_, restarter)| restarter.must_load()) else {
+        return Ok(());
+    };
+    let loaded = restarter.load(&at(writer, target), plan.loads.as_deref());
+    loaded.map_err(|why| failed("have the new text loaded of", target, why, true))
+}
+
+fn at<'a>(writer: &'a Writer<'_>, target: &'a TargetNow) -> Restartable<'a> {
+    Restartable { host_root: writer.root.path(), target: &target.path, spec: &target.spec }
 }
 
 fn restarter(plan: &Plan) -> Option<(&TargetNow, &'static dyn Restarter)> {
@@ -40,5 +62,5 @@ fn restarter(plan: &Plan) -> Option<(&TargetNow, &'static dyn Restarter)> {
 }
 
 fn failed(doing: &'static str, target: &TargetNow, why: String, committed: bool) -> ApplyError {
-    ApplyError::Io { doing, path: target.path.to_string(), error: std::io::Error::other(why), committed }
+    ApplyError::Service { doing, path: target.path.to_string(), why, committed }
 }

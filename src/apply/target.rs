@@ -184,6 +184,11 @@ impl Target {
         Ok(Meanwhile { foreign_write, old })
     }
 
+    /// A target that is `before`, and that nobody writes.
+    pub fn untouched(&self, before: &[u8]) -> Result<Meanwhile, ApplyError> {
+        Ok(Meanwhile { foreign_write: ForeignWrite::None, old: self.see(before)? })
+    }
+
     /// Puts a file beside the target, in one rename.
     pub fn put_beside(&self, fs: &dyn HostFs, name: &str, content: &[u8], access: Access) -> Result<(), ApplyError> {
         let staged = replace::stage_new(fs, &self.dir, name, content, access)?;

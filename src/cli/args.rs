@@ -10,7 +10,7 @@ use super::lists::{List, all, lines, lines_or_commas};
 use crate::compose::lint::LintRule;
 use crate::finding::Level;
 use crate::host::HostPath;
-use crate::platform::{self, Method};
+use crate::platform::{self, K3sOptions, Method};
 use crate::settings::{OnUpgrade, STATE_DIR, SchedulerOverrides, Settings};
 
 /// Where the host is, and what of it is meant.
@@ -36,9 +36,21 @@ pub(super) struct HostArgs {
     #[arg(long, value_name = "HOW", default_value = "execstart", value_enum, env = "SCHEDPATCH_K3S_METHOD")]
     k3s_method: K3sMethod,
 
+    /// On k3s: who restarts the server, which makes the configuration effective
+    #[arg(long, value_name = "WHO", default_value = "auto", value_enum, env = "SCHEDPATCH_K3S_RESTART")]
+    k3s_restart: K3sRestart,
+
     /// Directory on the host where schedpatch keeps everything of its own
     #[arg(long, value_name = "DIR", default_value = STATE_DIR, env = "SCHEDPATCH_STATE_DIR", value_parser = plain_host_path)]
     state_dir: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum K3sRestart {
+    /// schedpatch asks systemd for it, unless that would end its own container
+    Auto,
+    /// A person does it; until then the phase is RestartRequired
+    Manual,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -75,15 +87,21 @@ pub(super) struct LockArgs {
 }
 
 impl HostArgs {
-    /// Settings with which nothing is wanted: to look, or to take out.
-    pub fn settings(self) -> Settings {
-        let Self { host_root, platform, target, manifest_dir, k3s_method, state_dir } = self;
-        let method = match k3s_method {
+    /// How k3s is dealt with.
+    pub fn k3s(&self, tries: bool) -> K3sOptions {
+        let method = match self.k3s_method {
             K3sMethod::ExecStart => Method::ExecStart,
             K3sMethod::DropIn => Method::DropIn,
         };
+        K3sOptions { method, by_person: self.k3s_restart == K3sRestart::Manual, tries }
+    }
+
+    /// Settings with which nothing is wanted: to look, or to take out.
+    pub fn settings(self) -> Settings {
+        let k3s = self.k3s(false);
+        let Self { host_root, platform, target, manifest_dir, state_dir, .. } = self;
         Settings {
-            platforms: platform::with_method(method),
+            platforms: k3s.platforms(),
             platform: (platform != "auto").then_some(platform),
             target: target.map(HostPath::from),
             manifest_dir: manifest_dir.map(HostPath::from),

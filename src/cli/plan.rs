@@ -71,8 +71,9 @@ impl Args {
     pub(super) fn run(self) -> ExitCode {
         let (check, output, colour) = (self.check, self.output, self.color.resolve());
         let direction = if self.restore { Direction::Restore } else { Direction::Apply };
+        let k3s = self.host.k3s(false);
         let settings = self.settings();
-        let settings = if direction == Direction::Restore { with_known_target(settings) } else { settings };
+        let settings = if direction == Direction::Restore { with_known_target(settings, k3s) } else { settings };
         let plan = match observe::take_snapshot(&settings) {
             Ok(snapshot) => plan::make(&snapshot, &settings, direction),
             Err(finding) => Plan::refused(vec![finding]),

@@ -72,7 +72,8 @@ impl Args {
     }
 
     pub(super) fn run(self) -> ExitCode {
-        let settings = with_known_target(self.host.settings());
+        let k3s = self.host.k3s(false);
+        let settings = with_known_target(self.host.settings(), k3s);
         let direction = match self.to {
             To::Original => Direction::Restore,
             To::LastGood => Direction::LastGood,

@@ -211,7 +211,8 @@ impl Args {
             sandbox.settings()
         } else {
             let preflight = self.preflight.setting(Mode::On);
-            Settings { preflight, ..self.wanted.add_to(self.host.settings()) }
+            let platforms = self.host.k3s(!self.standalone && self.verify != Verify::None).platforms();
+            Settings { platforms, preflight, ..self.wanted.add_to(self.host.settings()) }
         };
         let (node, standalone) = (options.node.clone(), reporting.is_none());
         tracing::info!(version = env!("CARGO_PKG_VERSION"), node, standalone, listen = %bound, "schedpatch begins");

@@ -93,7 +93,8 @@ impl Args {
         if self.cluster.is_meant() {
             return self.cluster.run(self.output, colour);
         }
-        let settings = with_known_target(self.host.settings());
+        let k3s = self.host.k3s(false);
+        let settings = with_known_target(self.host.settings(), k3s);
         let status = match observe::take_snapshot(&settings) {
             Ok(snapshot) => {
                 let restore = plan::make(&snapshot, &settings, Direction::Restore);

@@ -290,7 +290,7 @@ impl Journal {
             Some(flight) if flight.to == text => self.landed(flight),
             Some(InFlight { from, to, restarts: Some(before), .. }) if from != text => {
                 // others have written since, perhaps over ours: a restart too many is better than one that is forgotten
-                self.restart = Some(Restart { text: to, state: RestartState::Due, before });
+                self.restart = Some(Restart { text: to, state: RestartState::Due, before, is_loaded: false });
                 self
             }
             _ => self,
@@ -320,7 +320,8 @@ impl Journal {
     }
 
     fn landed(mut self, flight: InFlight) -> Self {
-        self.restart = flight.restarts.map(|before| Restart { text: flight.to, state: RestartState::Due, before });
+        let due = |before| Restart { text: flight.to, state: RestartState::Due, before, is_loaded: false };
+        self.restart = flight.restarts.map(due);
         if let Some(commit) = flight.commit {
             self.recent.retain(|revision| *revision != commit.revision);
             self.recent.insert(0, commit.revision.clone());

@@ -15,6 +15,9 @@ pub struct Restart {
     pub state: RestartState,
     /// What ran before it (nothing: empty): once something else runs, it has happened
     pub before: String,
+    /// Whether the text was loaded before, where it must be
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_loaded: bool,
 }
 
 /// How far a restart is.
@@ -30,12 +33,37 @@ pub enum RestartState {
 }
 
 impl Journal {
-    /// The journal once something runs: a restart has happened when it is something else than before.
+    /// The journal once something runs: a restart has happened when it is something else than before. A start before the text was
+    /// loaded, where it `must_load`, says nothing.
     #[must_use]
-    pub fn restarted(mut self, running: &str) -> Self {
-        if let Some(restart) = self.restart.as_mut().filter(|restart| !running.is_empty() && restart.before != running)
-        {
+    pub fn restarted(mut self, running: &str, must_load: bool) -> Self {
+        let is_another = |restart: &&mut Restart| !running.is_empty() && restart.before != running;
+        let counts = |restart: &&mut Restart| restart.is_loaded || !must_load;
+        if let Some(restart) = self.restart.as_mut().filter(is_another).filter(counts) {
             restart.state = RestartState::Done;
+        }
+        self
+    }
+
+    /// The journal once the new text is loaded while this runs.
+    #[must_use]
+    pub fn loaded(mut self, running: &str) -> Self {
+        if let Some(restart) = &mut self.restart {
+            (restart.before, restart.is_loaded) = (running.to_owned(), true);
+        }
+        self
+    }
+
+    /// Whether the new text is loaded.
+    pub fn is_loaded(&self) -> bool {
+        self.restart.as_ref().is_some_and(|restart| restart.is_loaded)
+    }
+
+    /// The journal once a restart that was asked for is not under way any more and has not happened.
+    #[must_use]
+    pub fn lost_restart(mut self) -> Self {
+        if let Some(restart) = self.restart.as_mut().filter(|restart| restart.state == RestartState::Issued) {
+            restart.state = RestartState::Due;
         }
         self
     }

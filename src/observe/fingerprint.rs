@@ -44,9 +44,13 @@ fn paths(settings: &Settings, snapshot: &Snapshot) -> Option<BTreeSet<PathBuf>> 
     on_host.extend(snapshot.state.revision_files.keys().cloned().map(HostPath::from));
     for (dir, files) in &snapshot.facts.manifests {
         if let Ok(Some(files)) = files {
-            paths.extend(root.trail(dir));
-            // a file of our own may not be there yet
-            paths.extend(files.iter().flat_map(|file| root.trail(&file.path)));
+            // a file of our own need not be there, nor its directory
+            let (own, there) = files.iter().partition::<Vec<_>, _>(|file| file.text.as_deref() == Ok(""));
+            paths.extend(own.iter().flat_map(|file| root.trail(&file.path)));
+            on_host.extend(there.iter().map(|file| file.path.clone()));
+            if own.is_empty() {
+                on_host.push(dir.clone());
+            }
         }
     }
     on_host.extend(snapshot.bases.keys().cloned().map(HostPath::from));

@@ -77,5 +77,5 @@ fn read_file(path: HostPath, real: io::Result<PathBuf>, is_link: bool) -> Option
     let mode = metadata.map_or(0, |metadata| metadata.permissions().mode() & 0o7777);
     let text = real.and_then(|real| host::read_small_file(&real)).map_err(|error| error.to_string());
     let text = text.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned()));
-    Some(TargetFile { path, text, mode, is_link, has_leftover: false })
+    Some(TargetFile { path, text, mode, is_link, has_leftover: false, trial: None })
 }

@@ -20,7 +20,7 @@ use crate::host::{self, HostPath, HostRoot};
 use crate::journal::LOCK_FILE;
 use crate::platform::{HostFacts, Marker, Platform, Target};
 use crate::settings::Settings;
-use crate::target::{self, Context, HostMount, Specs, TargetFile};
+use crate::target::{self, Context, HostMount, Restartable, Specs, TargetFile};
 use around::Reader;
 use manifests::Listing;
 
@@ -83,9 +83,12 @@ pub fn take_snapshot_after(settings: &Settings, scope: Scope, before: Option<&Sn
             facts.preflights.extend(preflights);
             files_of_kind(settings, &dir, files, &hidden)
         });
-        if let (Some(kind), Ok(files)) = (settings.kind_in(&dir), &files) {
-            kind.look_around(files.as_deref().unwrap_or_default(), &reader);
-        }
+        let files = files.map(|mut files| {
+            if let Some(kind) = settings.kind_in(&dir) {
+                kind.look_around(files.as_deref_mut().unwrap_or_default(), &reader);
+            }
+            files
+        });
         facts.manifests.insert(dir, files);
     }
     facts.around = reader.found();
@@ -119,13 +122,19 @@ pub fn take_snapshot_after(settings: &Settings, scope: Scope, before: Option<&Sn
 /// A restart that was asked for has happened once something else runs. Whoever cannot be asked says nothing.
 fn note_restart(settings: &Settings, specs: &Specs, state: &mut State) {
     let target = state.journal.target.as_ref().filter(|_| state.journal.awaits_restart());
-    let restarter = target.and_then(|target| {
-        let spec = specs.get(target.as_str())?.as_ref().ok()?;
-        settings.kind_in(&target.parent())?.activation(spec).restarter()
-    });
-    if let Some(running) = restarter.and_then(|restarter| restarter.instance(&settings.host_root).ok()) {
-        state.journal = std::mem::take(&mut state.journal).restarted(&running);
+    let Some(target) = target.cloned() else { return };
+    let Some(Ok(spec)) = specs.get(target.as_str()) else { return };
+    let restarter = settings.kind_in(&target.parent()).and_then(|kind| kind.activation(spec).restarter());
+    let Some(restarter) = restarter else { return };
+    let at = Restartable { host_root: &settings.host_root, target: &target, spec };
+    // first whether it is under way: what happens after this question is seen by the next
+    let is_pending = restarter.is_pending(&at);
+    let Ok(running) = restarter.instance(&at) else { return };
+    let mut journal = std::mem::take(&mut state.journal).restarted(&running, restarter.must_load());
+    if is_pending == Ok(false) && restarter.must_load() {
+        journal = journal.lost_restart();
     }
+    state.journal = journal;
 }
 
 /// Whether our directory is there.
@@ -191,7 +200,14 @@ fn files_of_kind(
         Some(name) if files.as_ref().is_none_or(Vec::is_empty) => {
             let path = dir.join(name);
             let has_leftover = hidden.contains(&host::unfinished(name));
-            Some(vec![TargetFile { path, text: Ok(String::new()), mode: 0o600, is_link: false, has_leftover }])
+            Some(vec![TargetFile {
+                path,
+                text: Ok(String::new()),
+                mode: 0o600,
+                is_link: false,
+                has_leftover,
+                trial: None,
+            }])
         }
         _ => files,
     }

@@ -66,6 +66,7 @@ impl<'a> From<&'a Step> for StepDocument<'a> {
             StepKind::WriteFile => "writeFile",
             StepKind::Preflight => "preflight",
             StepKind::ReplaceTarget => "replaceTarget",
+            StepKind::Keep => "keep",
             StepKind::Restart => "restart",
         };
         let mode = (step.kind != StepKind::Restart).then(|| format!("{:04o}", step.access.mode));

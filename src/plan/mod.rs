@@ -6,6 +6,7 @@ mod forward;
 mod json;
 mod preflight;
 mod show;
+mod trial;
 mod undo;
 mod upgrade;
 
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 pub use access::Access;
 pub use preflight::PlannedPreflight;
 pub use show::{Colour, show, show_findings, visible};
+pub use trial::PlannedTrial;
 
 use crate::compose::{KnownVersion, Origin};
 use crate::finding::{Finding, Level};
@@ -87,6 +89,12 @@ pub struct Plan {
     pub preflight: Option<PlannedPreflight>,
     /// Whether the edit stays out on purpose: the cluster was upgraded, and the image that is wanted is of another release
     pub is_left_to_upgrade: bool,
+    /// What becomes of the place where a new text is tried
+    pub trial: Option<PlannedTrial>,
+    /// What the target itself holds while another text is on trial
+    pub on_disk: Option<String>,
+    /// The configuration file that must be loaded before a restart
+    pub loads: Option<String>,
     /// The file that it is about, as it is now
     pub target: Option<TargetNow>,
     /// The target's text without ours, where it matters
@@ -133,6 +141,8 @@ pub enum StepKind {
     Preflight,
     /// Replaces the target in one rename
     ReplaceTarget,
+    /// Writes a text that was tried elsewhere into the target, once it is proven
+    Keep,
     /// Restarts the scheduler, where nobody notices a new target by itself
     Restart,
 }
@@ -236,7 +246,7 @@ fn build(
     let chosen = &target.chosen;
     undo::judge_state(plan, state, direction, &chosen.file.path).map_err(one)?;
     let in_target = |refusal: Refusal| one(Finding::from(refusal).in_file(chosen.file.path.clone()));
-    match direction {
+    let mut steps = match direction {
         Direction::Restore => undo::restore(plan, state, &target).map_err(in_target),
         Direction::LastGood | Direction::AfterFailure => {
             let failed = target.chosen.spec.ours.as_ref().map(|ours| ours.revision.as_str());
@@ -250,7 +260,9 @@ fn build(
         Direction::Nudge => undo::nudge(plan, state, &target).map_err(in_target),
         Direction::Judge => Ok(Vec::new()),
         Direction::Apply => forward::apply(plan, snapshot, settings, &target),
-    }
+    }?;
+    trial::add(plan, state, &target, direction, &mut steps).map_err(in_target)?;
+    Ok(steps)
 }
 
 /// A new text of the target is followed by a restart where nobody notices it by itself; so is one in place that still needs it.

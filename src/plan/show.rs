@@ -82,7 +82,7 @@ fn write(out: &mut String, plan: &Plan, colour: Colour) -> fmt::Result {
     } else if plan.steps().is_empty() {
         writeln!(out, "\n{}", colour.paint(GREEN, "Nothing to change."))
     } else {
-        let stays = |step: &&Step| matches!(step.kind, StepKind::WriteFile | StepKind::ReplaceTarget);
+        let stays = |step: &&Step| matches!(step.kind, StepKind::WriteFile | StepKind::ReplaceTarget | StepKind::Keep);
         let files = plan.steps().iter().filter(stays).count();
         let noun = if files == 1 { "file" } else { "files" };
         writeln!(out, "\n{}", colour.paint(BOLD, &format!("{files} {noun} to change. Nothing was written.")))
@@ -109,6 +109,7 @@ fn write_step(out: &mut String, number: usize, step: &Step, colour: Colour) -> f
         StepKind::WriteFile => "write",
         StepKind::Preflight => "try",
         StepKind::ReplaceTarget => "replace",
+        StepKind::Keep => "keep",
         StepKind::Restart => "restart the scheduler of",
     };
     let owner = step.access.owner().map_or_else(String::new, |owner| format!(", owner {owner}"));

@@ -66,7 +66,7 @@ impl HostFacts {
     /// The manifests that hold a word, or that cannot be read.
     pub fn mentioning<'a>(&'a self, word: &'a str) -> impl Iterator<Item = &'a TargetFile> {
         let files = self.manifests.values().flatten().flatten().flatten().chain(&self.elsewhere);
-        files.filter(move |file| file.text.as_ref().map_or(true, |text| text.contains(word)))
+        files.filter(move |file| file.mentions(word))
     }
 
     /// Every file of the manifest directories.

@@ -22,10 +22,11 @@ mod talos;
 
 pub use detect::{Detected, detect, named};
 pub use facts::HostFacts;
+pub use k3s::platform as k3s_platform;
 
 use crate::target::TargetKind;
 pub use crate::target::unit::Method;
-use k3s::MANUAL_DROP_IN as K3S_DROP_IN;
+use crate::target::unit::OWN_FILE;
 
 /// A distribution.
 #[derive(Debug)]
@@ -103,20 +104,42 @@ const fn with_k3s(k3s: &'static Platform) -> [&'static Platform; 16] {
 }
 
 /// Every platform that is known.
-pub static ALL: Platforms = &with_k3s(&k3s::EXEC_START);
+pub static ALL: Platforms = &with_k3s(&k3s::UNIT);
 
-static WITH_DROP_IN: Platforms = &with_k3s(&k3s::DROP_IN);
+static UNIT_BY_PERSON: Platforms = &with_k3s(&k3s::UNIT_BY_PERSON);
+static UNIT_AFTER_TRIAL: Platforms = &with_k3s(&k3s::UNIT_AFTER_TRIAL);
+static FILE: Platforms = &with_k3s(&k3s::FILE);
+static FILE_BY_PERSON: Platforms = &with_k3s(&k3s::FILE_BY_PERSON);
+static FILE_AFTER_TRIAL: Platforms = &with_k3s(&k3s::FILE_AFTER_TRIAL);
 
-/// Every platform, where schedpatch has changed this file: it may be of another kind than the flags of a later command say.
-pub fn of_target(path: &str) -> Platforms {
-    let is_own_file = K3S_DROP_IN.own_file().is_some_and(|name| path.ends_with(name));
-    with_method(if is_own_file { Method::DropIn } else { Method::ExecStart })
+/// How k3s is dealt with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct K3sOptions {
+    /// What carries the configuration
+    pub method: Method,
+    /// Whether a person restarts it
+    pub by_person: bool,
+    /// Whether a new text is tried first: only an agent stays to judge it
+    pub tries: bool,
 }
 
-/// Every platform, k3s as it is asked for.
-pub fn with_method(method: Method) -> Platforms {
-    match method {
-        Method::ExecStart => ALL,
-        Method::DropIn => WITH_DROP_IN,
+impl K3sOptions {
+    /// Every platform, k3s as it is asked for.
+    pub fn platforms(self) -> Platforms {
+        match self {
+            Self { method: Method::ExecStart, by_person: true, .. } => UNIT_BY_PERSON,
+            Self { method: Method::ExecStart, tries: true, .. } => UNIT_AFTER_TRIAL,
+            Self { method: Method::ExecStart, .. } => ALL,
+            Self { method: Method::DropIn, by_person: true, .. } => FILE_BY_PERSON,
+            Self { method: Method::DropIn, tries: true, .. } => FILE_AFTER_TRIAL,
+            Self { method: Method::DropIn, .. } => FILE,
+        }
+    }
+
+    /// The same for a file that schedpatch has changed, whatever the flags of a later command say.
+    #[must_use]
+    pub fn for_target(self, path: &str) -> Self {
+        let method = if path.ends_with(OWN_FILE) { Method::DropIn } else { Method::ExecStart };
+        Self { method, ..self }
     }
 }

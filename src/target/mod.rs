@@ -25,14 +25,17 @@ use std::path::Path;
 use kube::Client;
 
 use crate::finding::Finding;
+use crate::host::HostPath;
 use crate::revision::Digest;
 
-pub use activation::{Activation, Restarter};
+pub use activation::{Activation, Restartable, Restarter};
 pub use around::{Around, Context, FileText, HostFiles, Program};
 pub use elsewhere::{SCHEDULER_PODS, SchedulerElsewhere, StartState, schedulers_elsewhere};
-pub use file::TargetFile;
+pub use file::{OnTrial, TargetFile};
 pub use flags::{Flag, all_of as read_flags, last as last_flag, value_of as flag_of};
-pub use observation::{Answer, Expectation, Instance, Observation, Observer, Obstacle, Running, Waiting, Words};
+pub use observation::{
+    Answer, Expectation, Instance, Observation, Observer, Obstacle, Probe, Running, ServiceExpectation, Waiting, Words,
+};
 pub use preflight::{PreflightEnd, PreflightManifest, PreflightObserver, PreflightRun, PreflightState};
 pub use refusal::{Refusal, Rule};
 pub use spec::{CONFIG_FILE, HostMount, Identity, Mount, Ours, RunAs, SchedulerSpec, Service, Wanted};
@@ -79,6 +82,8 @@ pub struct Here<'a> {
     pub node: &'a str,
     /// Root of the host's file tree
     pub host_root: &'a Path,
+    /// A way to ask an endpoint of this host whether it is well
+    pub probe: &'a dyn Fn(&str) -> Option<Probe>,
 }
 
 impl std::fmt::Debug for Here<'_> {
@@ -112,8 +117,19 @@ pub trait TargetKind: Debug + Send + Sync {
         None
     }
 
-    /// Reads what else of the host says something about these files; whatever is read is kept as [`Around`].
-    fn look_around(&self, _files: &[TargetFile], _host: &dyn HostFiles) {}
+    /// Reads what else of the host says something about these files, a text on trial above all; whatever is read is kept as
+    /// [`Around`].
+    fn look_around(&self, _files: &mut [TargetFile], _host: &dyn HostFiles) {}
+
+    /// Where a text is tried before it is written into the target, and what has to be there; nothing where it is written at once.
+    fn trial(
+        &self,
+        _on_disk: &str,
+        _text: &str,
+        _context: Context<'_>,
+    ) -> Result<Option<(HostPath, Vec<u8>)>, Refusal> {
+        Ok(None)
+    }
 
     /// Reads a text, or says why it cannot be edited.
     fn read<'a>(&self, text: &'a str, context: Context<'a>) -> Result<Box<dyn Definition + 'a>, Refusal>;

@@ -17,6 +17,8 @@ pub enum Observation {
     Absent,
     /// There is
     Running(Running),
+    /// There is, says the host alone: who else must be asked does not answer, for this reason
+    Local(Running, String),
 }
 
 impl Observation {
@@ -50,6 +52,8 @@ pub struct Instance {
     pub waiting: Option<Waiting>,
     /// The last one that ended by its own fault: its id and last words
     pub ended: Option<(String, String)>,
+    /// How often in a row it was started anew by itself, where somebody counts that
+    pub restarts: Option<u32>,
     /// The image that it runs, by its digest, where that is known
     pub image: Option<String>,
 }
@@ -87,10 +91,21 @@ pub struct Expectation {
     pub has_readiness_probe: bool,
     /// Scheme, host and port where the scheduler itself can be asked, on this node
     pub endpoint: String,
+    /// What else is known of a service
+    pub service: Option<ServiceExpectation>,
     /// After so long without a sign of it, one more commit may help; none where it never does
     pub unnoticed_after: Option<Duration>,
     /// What to say meanwhile
     pub words: Words,
+}
+
+/// What is expected of a service that runs a scheduler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceExpectation {
+    /// Its program: what is seen of another one says nothing
+    pub program: String,
+    /// What a person must run to restart it, if nobody else does
+    pub restart_by_hand: Option<String>,
 }
 
 /// What is said of a scheduler that is not seen yet.
@@ -106,6 +121,22 @@ pub struct Words {
 
 /// An answer that takes a while.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Asks an endpoint of this host whether it is well.
+pub struct Probe(pub Box<dyn Fn() -> Answer<'static, bool> + Send + Sync>);
+
+impl Probe {
+    /// Whether it is.
+    pub async fn is_well(&self) -> bool {
+        (self.0)().await
+    }
+}
+
+impl Debug for Probe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Probe")
+    }
+}
 
 /// Follows what runs until it is dropped.
 pub trait Observer: Debug + Send {

@@ -38,6 +38,10 @@ pub struct Trial {
     stuck: Option<Duration>,
     /// Whether the proof was taken once
     is_confirmed: bool,
+    /// How often a service had been started anew by itself when its scheduler last answered, or when the trial began
+    restarts: Option<u32>,
+    /// Since when only the host says anything
+    alone_since: Option<Duration>,
     /// Instances of the time before the trial, which do not count
     before: Option<BTreeSet<String>>,
     ended: BTreeSet<String>,
@@ -55,6 +59,8 @@ pub enum Verdict {
     Failed(Failure),
     /// The new text seems not to have been noticed: commit once more
     Nudge,
+    /// The text is in place, and only a person makes it effective: the command
+    RestartRequired(String),
     /// Nobody can be asked, for this reason
     Unknown(String),
     /// The same, and the scheduler itself does not answer either
@@ -115,6 +121,8 @@ impl Trial {
             ready: None,
             stuck: None,
             is_confirmed: false,
+            restarts: None,
+            alone_since: None,
             before: None,
             ended: BTreeSet::new(),
             words: None,
@@ -151,10 +159,13 @@ impl Trial {
     /// Judges what the API answered just now. `healthy`: what the scheduler's own endpoint says, where it was asked.
     pub fn judge(&mut self, observation: &Observation, healthy: Option<bool>, now: Duration) -> Verdict {
         self.count(observation, now);
+        if let Some(verdict) = self.judge_service(observation, healthy, now) {
+            return verdict;
+        }
         match observation {
             Observation::Unasked => Verdict::Unknown("verification is switched off".to_owned()),
             Observation::NotYet => Verdict::Wait("the API is being asked".to_owned(), now + self.limits.timeout),
-            Observation::Away(why) => self.judge_locally(why, healthy),
+            Observation::Away(why) | Observation::Local(_, why) => self.judge_locally(why, healthy),
             Observation::Absent => {
                 self.ready = None;
                 self.judge_unnoticed(self.expected.words.absent, now)
@@ -165,6 +176,46 @@ impl Trial {
             }
             Observation::Running(running) => self.judge_running(running, healthy, now),
         }
+    }
+
+    /// What only holds for a service: a scheduler that answers has come up, however often it was started anew before; one that is
+    /// started anew twice without an answer fails, whoever else can be asked; and nothing else but its silence is evidence.
+    fn judge_service(&mut self, observation: &Observation, healthy: Option<bool>, now: Duration) -> Option<Verdict> {
+        let service = self.expected.service.clone()?;
+        let (Observation::Running(running) | Observation::Local(running, _)) = observation else { return None };
+        let restarts = running.instance.as_ref().and_then(|instance| instance.restarts);
+        if healthy == Some(true) {
+            (self.restarts, self.asked) = (restarts, Duration::ZERO);
+        }
+        // a count that is smaller is of a later start by a person
+        let base = self.restarts.filter(|base| restarts.is_some_and(|now| now >= *base)).or(restarts);
+        self.restarts = base;
+        let grown = restarts.unwrap_or_default().saturating_sub(base.unwrap_or_default());
+        if grown as usize >= MAX_ENDS {
+            self.ready = None;
+            let instance = running.instance.clone().unwrap_or_default();
+            return Some(self.failed(
+                Cause::Ended,
+                "k3s ended twice, and its scheduler did not answer in between",
+                &instance,
+            ));
+        }
+        if let Observation::Local(_, why) = observation {
+            self.ready = None;
+            let until = *self.alone_since.get_or_insert(now) + self.limits.timeout;
+            return (now < until).then(|| Verdict::Wait(why.clone(), until));
+        }
+        self.alone_since = None;
+        if self.is_ours(running) {
+            return None;
+        }
+        self.ready = None;
+        Some(match service.restart_by_hand {
+            Some(command) => Verdict::RestartRequired(command),
+            // it has come up, so it is not at fault that nobody shows what it was started with
+            None if healthy == Some(true) => Verdict::Wait(self.expected.words.earlier.to_owned(), now + STUCK),
+            None => self.judge_time(self.expected.words.earlier, now),
+        })
     }
 
     fn count(&mut self, observation: &Observation, now: Duration) {

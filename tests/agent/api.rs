@@ -119,6 +119,13 @@ impl Api {
         self.state().nodes.get(name).cloned()
     }
 
+    /// Sets an annotation of a node, as its kubelet or server does.
+    pub fn annotate(&self, name: &str, key: &str, value: &str) {
+        if let Some(node) = self.state().nodes.get_mut(name) {
+            node["metadata"]["annotations"][key] = json!(value);
+        }
+    }
+
     /// What a node says of itself.
     pub fn annotation(&self, node: &str, key: &str) -> Option<String> {
         let key = format!("schedpatch.io/{key}");

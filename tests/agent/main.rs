@@ -18,6 +18,7 @@ mod fleet_rollout;
 mod fleet_rules;
 mod fleet_stopped;
 mod fleet_uninstall;
+mod k3s;
 mod kubelet;
 mod life;
 mod log;

@@ -56,6 +56,9 @@ pub fn story<F: Future<Output = ()>>(tell: impl FnOnce(Node) -> F) {
     local.block_on(&runtime, async { tell(Node::new()).await });
 }
 
+/// What an endpoint of this host says, by its address.
+pub type IsWell = dyn Fn(&str) -> bool + Send + Sync;
+
 /// An agent that runs, and what tells it to stop.
 type Running = (JoinHandle<Result<(), Finding>>, oneshot::Sender<()>);
 
@@ -67,6 +70,8 @@ pub struct Node {
     pub settings: Settings,
     pub options: Options,
     pub fs: Arc<dyn HostFs + Send + Sync>,
+    /// What endpoints of this host say, where it is not the kubelet's to say
+    pub is_well: Option<Arc<IsWell>>,
     /// A directory of the host that the agent cannot watch
     pub unwatchable: Option<String>,
     pub report: watch::Receiver<Report>,
@@ -122,6 +127,7 @@ impl Node {
             settings,
             options,
             fs: Arc::new(RealFs),
+            is_well: None,
             unwatchable: None,
             report,
             history: Rc::default(),
@@ -152,9 +158,12 @@ impl Node {
         let (report, told) = watch::channel(Report::pending(Timestamp::default()));
         let (turned, _) = watch::channel(Instant::now());
         let serves = Arc::clone(&self.kubelet.borrow().serves);
-        let scheduler = move |_: &str| {
-            let serves = Arc::clone(&serves);
-            Some(Health::by(endpoint(move || serves.load(Ordering::Relaxed)), "/livez"))
+        let is_well = self.is_well.clone();
+        let scheduler = move |url: &str| {
+            let (serves, is_well, url) = (Arc::clone(&serves), is_well.clone(), url.to_owned());
+            let answers =
+                move || is_well.as_ref().map_or_else(|| serves.load(Ordering::Relaxed), |is_well| is_well(&url));
+            Some(Health::by(endpoint(answers), "/livez"))
         };
         let (client, fs) = (Some(self.api.client_of(&self.name)), Arc::clone(&self.fs));
         let outside = Outside { client, dir_watcher, fs, scheduler: SchedulerAt(Arc::new(scheduler)) };

@@ -45,7 +45,14 @@ fn ready(id: &str) -> Instance {
 
 fn crashed(id: &str, words: &str) -> Instance {
     let waiting = Some(why_waiting("CrashLoopBackOff", ""));
-    Instance { id: id.to_owned(), ready: false, waiting, ended: Some((id.to_owned(), words.to_owned())), image: None }
+    Instance {
+        id: id.to_owned(),
+        ready: false,
+        waiting,
+        ended: Some((id.to_owned(), words.to_owned())),
+        restarts: None,
+        image: None,
+    }
 }
 
 fn waiting(reason: &str) -> Instance {

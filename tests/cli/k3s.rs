@@ -31,7 +31,7 @@ fn run(root: &Path, command: &str, more: &[&str]) -> Output {
     let root = root.display().to_string();
     let source = ["--source", "tests/golden/k3s-execstart/source"];
     let source = if matches!(command, "plan" | "apply") { &source[..] } else { &[] };
-    schedpatch(&[&[command, "--host-root", &root], source, more].concat())
+    schedpatch(&[&[command, "--host-root", &root, "--k3s-restart", "manual"], source, more].concat())
 }
 
 fn read(root: &Path, file: &str) -> String {

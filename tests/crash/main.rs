@@ -11,6 +11,7 @@ mod support;
 
 #[cfg(feature = "real-crash")]
 mod ext4;
+mod k3s;
 mod kill;
 mod power_loss;
 mod restart;

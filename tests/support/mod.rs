@@ -15,6 +15,7 @@ pub mod faulty_fs;
 pub mod laws;
 pub mod manifests;
 pub mod mutate;
+pub mod pretended_k3s;
 pub mod rng;
 pub mod scenario;
 pub mod unit_kind;

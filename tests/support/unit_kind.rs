@@ -13,8 +13,8 @@ use schedpatch::platform::{Marker, Platform, Platforms, Target};
 use schedpatch::revision::Digest;
 use schedpatch::target::{
     Activation, Answer, Candidates, Chosen, Context, Definition, Expectation, Here, Identity, Instance, Mount,
-    Observation, Observer, Ours, Refusal, Restarter, Rule, RunAs, Running, SchedulerSpec, TargetKind, Wanted, Words,
-    read_flags,
+    Observation, Observer, Ours, Refusal, Restartable, Restarter, Rule, RunAs, Running, SchedulerSpec, TargetKind,
+    Wanted, Words, read_flags,
 };
 
 pub const DIR: &str = "/etc/units";
@@ -127,6 +127,7 @@ impl TargetKind for Unit {
             config: spec.config().map(|(_, path)| path.to_owned()),
             has_readiness_probe: true,
             endpoint: "https://127.0.0.1:10259".to_owned(),
+            service: None,
             unnoticed_after: None,
             words: Words { absent: "nothing runs", earlier: "not restarted yet", not_started: "it does not start" },
         }
@@ -141,15 +142,16 @@ impl TargetKind for Unit {
 struct Service;
 
 impl Restarter for Service {
-    fn instance(&self, host_root: &Path) -> Result<String, String> {
-        Ok(running(host_root, "instance"))
+    fn instance(&self, at: &Restartable<'_>) -> Result<String, String> {
+        Ok(running(at.host_root, "instance"))
     }
 
-    fn is_pending(&self, host_root: &Path) -> Result<bool, String> {
-        Ok(host_root.join("run/pending").exists())
+    fn is_pending(&self, at: &Restartable<'_>) -> Result<bool, String> {
+        Ok(at.host_root.join("run/pending").exists())
     }
 
-    fn restart(&self, host_root: &Path) -> Result<(), String> {
+    fn restart(&self, at: &Restartable<'_>) -> Result<(), String> {
+        let host_root = at.host_root;
         let dir = host_root.join("run");
         if dir.join("refused").exists() {
             return Err("the service manager does not answer".to_owned());

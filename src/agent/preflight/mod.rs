@@ -262,7 +262,8 @@ impl Agent {
 
     fn follow(&mut self, target: &TargetNow, manifest: &PreflightManifest, tried: Digest, control: Option<Doubt>) {
         let Some(ClientHandle(client)) = &self.outside.client else { return };
-        let here = Here { client, node: &self.options.node, host_root: &self.settings.host_root };
+        let (node, host_root) = (self.options.node.as_str(), self.settings.host_root.as_path());
+        let here = Here { client, node, host_root, probe: &|_| None };
         let Some(observer) = target.kind.preflight_observer(&manifest.identity, &here) else { return };
         let timeout = match self.settings.preflight {
             Preflight::On { timeout } => timeout,

@@ -128,12 +128,15 @@ impl Agent {
         // those who follow the report see it before the commit holds up this thread
         tokio::task::yield_now().await;
         self.work.failure = None;
+        let mut refused = None;
         let committed = match self.carry_out(seen, needed, session) {
             Ok(outcome) => {
                 outcome.receipt.as_ref().is_some_and(|receipt| receipt.committed) || outcome.purged.is_some()
             }
             Err(finding) => {
-                tracing::warn!("nothing was committed: {}", NodeState::blocked(&finding).message);
+                let node_state = NodeState::blocked(&finding);
+                tracing::warn!("nothing was committed: {}", node_state.message);
+                refused = Some(node_state.message);
                 false
             }
         };
@@ -145,6 +148,7 @@ impl Agent {
         if let Some(member) = self.member.as_mut() {
             // what was decided does not hold any more; the turn is given back
             member.backs_off_until = (!committed).then(|| now + RETRY);
+            member.refused = refused;
         }
         Part::Again
     }

@@ -25,6 +25,8 @@ pub(in crate::agent) struct Member {
     pub(super) deadline: Option<Deadline>,
     /// Until when nothing is begun, because the last commit did not happen
     pub(super) backs_off_until: Option<Duration>,
+    /// Why the last commit did not happen
+    pub(super) refused: Option<String>,
     /// Until when what was taken back without blame is not begun: the digest, how often that had happened before, and when
     pub(super) pause: Option<(Digest, u32, Duration)>,
     /// When the own turn was written last
@@ -46,6 +48,7 @@ impl Member {
             memory: Memory::default(),
             deadline: None,
             backs_off_until: None,
+            refused: None,
             pause: None,
             written: None,
             waits: 0,

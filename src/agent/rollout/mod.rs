@@ -195,10 +195,15 @@ impl Agent {
         };
         let stopped = seen.journal.stopped.as_ref().filter(|stopped| me.wanted == Some(stopped.digest));
         let stopped = stopped.filter(|_| *waiting == rollout::Waiting::BackOff);
+        let refused = self.member.as_ref().and_then(|member| member.refused.as_ref());
+        let refused = refused.filter(|_| *waiting == rollout::Waiting::BackOff);
         match (brake, stopped) {
             (Some(rest), _) => Part::Done(Permission::Denied(rest), Some(after)),
             (None, Some(stopped)) => Part::denied(words::tries_again(&stopped.words), after),
-            (None, None) => Part::denied(words::of_waiting(waiting, peers, &self.options.node), after),
+            (None, None) => match refused {
+                Some(why) => Part::denied(words::came_to_nothing(why), after),
+                None => Part::denied(words::of_waiting(waiting, peers, &self.options.node), after),
+            },
         }
     }
 

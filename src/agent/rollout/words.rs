@@ -38,7 +38,7 @@ pub(super) fn of_waiting(why: &Waiting, peers: &Peers, node: &str) -> NodeState 
             ),
         ),
         Waiting::Preflight => NodeState::new(Phase::Preflight, "Preflight", "the scheduler checks the new text"),
-        Waiting::BackOff => waiting("BackOff", "the last try came to nothing; the agent tries again in a moment"),
+        Waiting::BackOff => came_to_nothing("the target was not replaced"),
         Waiting::NotListed => {
             let names = if peers.names.is_empty() { "none".to_owned() } else { peers.names.join(", ") };
             let message = format!(
@@ -166,4 +166,10 @@ pub(super) fn delays_cache() -> NodeState {
     let message = "the configuration says delayCacheUntilActive: true, with which a standby scheduler is not ready until it leads, \
                    so nothing can be proven on several control-plane nodes; remove that line";
     NodeState::new(Phase::Blocked, "DelaysCache", message)
+}
+
+/// A commit did not happen, and is tried again.
+pub(super) fn came_to_nothing(why: &str) -> NodeState {
+    let message = format!("the last try came to nothing: {why}; the agent tries again in a moment");
+    NodeState::new(Phase::Waiting, "BackOff", message)
 }

@@ -20,7 +20,7 @@ pub(super) fn choose<'a>(candidates: &Candidates<'a>) -> Result<Chosen<'a>, Find
             continue;
         }
         match read(file, known) {
-            Read::Scheduler(text, pod) => pods.push((file, text, pod)),
+            Read::Scheduler(text, pod) => pods.push((file, text, *pod)),
             Read::Broken(finding) => broken.push(finding),
             Read::Other(finding) if is_target || file.is_named_scheduler() => broken.push(finding),
             Read::Other(_) => {}
@@ -53,7 +53,7 @@ pub(super) fn choose<'a>(candidates: &Candidates<'a>) -> Result<Chosen<'a>, Find
 
 /// What a file of the manifest directory is to us.
 enum Read<'a> {
-    Scheduler(&'a str, SchedulerSpec),
+    Scheduler(&'a str, Box<SchedulerSpec>),
     /// Perhaps a scheduler's, but it cannot be used
     Broken(Finding),
     /// Something else
@@ -70,7 +70,7 @@ fn read<'a>(file: &'a TargetFile, known: &Specs) -> Read<'a> {
         }
     };
     match known.get(file.path.as_str()).cloned().unwrap_or_else(|| pod::read(text)) {
-        Ok(pod) => Read::Scheduler(text, pod),
+        Ok(pod) => Read::Scheduler(text, Box::new(pod)),
         Err(refusal @ Refusal { rule: Rule::NotAPod | Rule::NoScheduler, .. }) => {
             Read::Other(Finding::from(refusal).in_file(&file.path))
         }

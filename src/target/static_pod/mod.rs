@@ -76,6 +76,7 @@ impl TargetKind for StaticPod {
             config: spec.config().map(|(_, path)| path.to_owned()),
             has_readiness_probe: spec.has_readiness_probe,
             endpoint: format!("https://{address}:{port}"),
+            service: None,
             unnoticed_after: Some(UNNOTICED),
             words: Words {
                 absent: "there is no mirror pod yet",

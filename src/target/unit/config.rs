@@ -43,7 +43,7 @@ pub(super) fn read(base: &str, host: &dyn HostFiles, own: Option<(&str, &str)>) 
     Ok(files)
 }
 
-fn parse(path: HostPath, text: FileText) -> Result<ConfigFile, Refusal> {
+pub(super) fn parse(path: HostPath, text: FileText) -> Result<ConfigFile, Refusal> {
     let refuse = |why: String| Refusal::new(Rule::K3sConfig, format!("{path}: {why}"));
     let text = text.map_err(refuse)?;
     let value: Value = serde_yaml::from_str(&text).map_err(|error| refuse(error.to_string()))?;

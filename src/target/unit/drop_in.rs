@@ -2,9 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::config::SCHEDULER_ARG;
+use unit_edit::Argument;
+
+use super::config::{self, SCHEDULER_ARG};
+use super::exec_start::argument;
 use super::server::{self, Server};
 use super::spec;
+use crate::host::HostPath;
 use crate::target::refusal::{Refusal, Rule};
 use crate::target::{Around, Context, Definition, Ours, SchedulerSpec, Wanted};
 
@@ -114,6 +118,13 @@ fn write(note: &str, arguments: &[String]) -> String {
         let _ = writeln!(text, "- {}", serde_json::Value::from(argument.as_str()));
     }
     text
+}
+
+/// The arguments of our file, as the command line gives them.
+pub(super) fn arguments(text: &str) -> Result<Vec<Argument>, Refusal> {
+    let files = config::parse(HostPath::from("our file"), Ok(text.to_owned()))?;
+    let values = files.values(SCHEDULER_ARG).map(|(values, _)| values).unwrap_or_default();
+    Ok(values.iter().map(|own| argument(own)).collect())
 }
 
 fn unreadable_mark() -> Refusal {

@@ -4,12 +4,10 @@
 
 use unit_edit::{Argument, Change, Edit, Record, Unit};
 
-use super::{server, spec};
+use super::{OWNER, server, spec};
 use crate::target::refusal::{Refusal, Rule};
 use crate::target::{Context, Definition, Ours, SchedulerSpec, Wanted};
 
-/// The name in the comment that remembers our edit.
-const OWNER: &str = "schedpatch";
 /// How the command line gives an argument to the scheduler.
 const FLAG: &str = "--kube-scheduler-arg=";
 
@@ -75,7 +73,7 @@ impl Definition for ExecStart<'_> {
 }
 
 /// `name=value` as an argument of the command line, which takes the place of an earlier value.
-fn argument(own: &str) -> Argument {
+pub(super) fn argument(own: &str) -> Argument {
     let name = own.split_once('=').map_or(own, |(name, _)| name);
     Argument::new(format!("{FLAG}{own}")).named(format!("{FLAG}{name}="))
 }

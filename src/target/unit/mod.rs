@@ -6,27 +6,35 @@ mod config;
 mod drop_in;
 mod environment;
 mod exec_start;
-mod nobody;
+mod observer;
 mod refuse;
+mod restarter;
 mod server;
 mod spec;
-pub mod trial;
+mod trial;
 
 use super::{
-    Activation, Candidates, Chosen, Context, Definition, Expectation, Here, HostFiles, Observer, Refusal,
-    SchedulerSpec, TargetFile, TargetKind, Words,
+    Activation, Candidates, Chosen, Context, Definition, Expectation, Here, HostFiles, Observer, OnTrial, Refusal,
+    SchedulerSpec, ServiceExpectation, TargetFile, TargetKind, Words,
 };
 use crate::finding::Finding;
+use crate::host::HostPath;
+use crate::host::systemd::ServiceManager;
 use drop_in::DropIn;
 use exec_start::ExecStart;
+use observer::ServerObserver;
+pub use restarter::UnitRestarter;
+use trial::Base;
 
 /// Where units are edited; everywhere else packages own them.
 pub const UNITS: &str = "/etc/systemd/system";
 /// Where k3s looks for configuration files beside its own.
 pub const CONFIG_DIR: &str = "/etc/rancher/k3s/config.yaml.d";
 /// Our file there. A later one of another owner may have the last word.
-const OWN_FILE: &str = "90-schedpatch.yaml";
-/// The service file of OpenRC
+pub(crate) const OWN_FILE: &str = "90-schedpatch.yaml";
+/// Our name in the comments of a unit.
+const OWNER: &str = "schedpatch";
+/// The service file of OpenRC.
 const OPENRC: &str = "/etc/init.d/k3s";
 
 /// How the configuration is carried.
@@ -38,16 +46,46 @@ pub enum Method {
     DropIn,
 }
 
+/// Who restarts k3s.
+#[derive(Clone, Copy, Debug)]
+pub enum RestartBy {
+    /// A person, whenever it suits
+    Person(&'static dyn ServiceManager),
+    /// The service manager, at once
+    Manager(&'static UnitRestarter),
+    /// The same, and a new text is first tried in a place that a restart of the host forgets
+    ManagerAfterTrial(&'static UnitRestarter),
+}
+
 /// The kind of target that a k3s server is.
 #[derive(Debug)]
 pub struct K3s {
     method: Method,
+    restart: RestartBy,
 }
 
 impl K3s {
-    /// A server that a person restarts.
-    pub const fn restarted_by_a_person(method: Method) -> Self {
-        Self { method }
+    /// A server whose configuration is carried like this.
+    pub const fn new(method: Method, restart: RestartBy) -> Self {
+        Self { method, restart }
+    }
+
+    /// Who restarts this server: a restart that ends all containers would end schedpatch itself.
+    fn restarter(&self, spec: &SchedulerSpec) -> Option<&'static UnitRestarter> {
+        let spares_us = spec.service.as_ref().is_some_and(|service| service.spares_containers);
+        match self.restart {
+            RestartBy::Person(_) => None,
+            RestartBy::Manager(restarter) | RestartBy::ManagerAfterTrial(restarter) => {
+                Some(restarter).filter(|_| spares_us)
+            }
+        }
+    }
+
+    fn manager(&self) -> &'static dyn ServiceManager {
+        match self.restart {
+            RestartBy::Person(manager) => manager,
+            RestartBy::Manager(restarter) | RestartBy::ManagerAfterTrial(restarter) => restarter.manager,
+        }
     }
 }
 
@@ -87,23 +125,51 @@ impl TargetKind for K3s {
         (self.method == Method::DropIn).then_some(OWN_FILE)
     }
 
-    fn look_around(&self, files: &[TargetFile], host: &dyn HostFiles) {
+    fn look_around(&self, files: &mut [TargetFile], host: &dyn HostFiles) {
         let _ = host.text(OPENRC);
         match self.method {
             Method::ExecStart => {
-                for (path, text) in files.iter().filter_map(|file| Some((&file.path, file.text.as_deref().ok()?))) {
-                    let _ = server::read(path, text, host, None);
+                for file in files {
+                    let Ok(text) = &file.text else { continue };
+                    if server::read(&file.path, text, host, None).is_ok() {
+                        let tried = trial::overlay(Base { on_disk: text, unit_path: &file.path, unit: text }, host);
+                        on_trial(file, tried);
+                    }
                 }
             }
             Method::DropIn => {
                 let units = host.files_in(UNITS);
                 for path in units.iter().filter(|path| is_unit(path) && path.name().starts_with("k3s")) {
-                    if let Some(Ok(text)) = host.text(path) {
-                        let _ = server::read(path, &text, host, None);
-                    }
+                    let Some(Ok(unit)) = host.text(path) else { continue };
+                    let (Ok(_), Some(file)) = (server::read(path, &unit, host, None), files.first_mut()) else {
+                        continue;
+                    };
+                    let Ok(text) = &file.text else { continue };
+                    let tried = trial::overlay(Base { on_disk: text, unit_path: path, unit: &unit }, host);
+                    on_trial(file, tried);
                 }
             }
         }
+    }
+
+    fn trial(&self, on_disk: &str, text: &str, context: Context<'_>) -> Result<Option<(HostPath, Vec<u8>)>, Refusal> {
+        let definition = self.read(text, context)?;
+        let spec = definition.spec()?;
+        if self.restarter(&spec).is_none() || !matches!(self.restart, RestartBy::ManagerAfterTrial(_)) {
+            return Ok(None);
+        }
+        let drop_in = match self.method {
+            Method::ExecStart => {
+                let base = Base { on_disk, unit_path: context.path, unit: on_disk };
+                trial::write(base, text, text, &[], context.around)?
+            }
+            Method::DropIn => {
+                let DropIn { unit: (unit_path, unit), .. } = DropIn::new(text, context)?;
+                let more = drop_in::arguments(text)?;
+                trial::write(Base { on_disk, unit_path, unit }, unit, text, &more, context.around)?
+            }
+        };
+        Ok(Some((trial::path(&spec.identity.name), drop_in)))
     }
 
     fn read<'a>(&self, text: &'a str, context: Context<'a>) -> Result<Box<dyn Definition + 'a>, Refusal> {
@@ -118,31 +184,48 @@ impl TargetKind for K3s {
     }
 
     fn what_follows(&self, spec: &SchedulerSpec) -> String {
-        format!("Restart k3s to make it effective: {}", restart_command(spec))
+        match self.restarter(spec) {
+            Some(_) => "systemd restarts k3s.".to_owned(),
+            None => format!("Restart k3s to make it effective: {}", restart_command(spec)),
+        }
     }
 
-    fn activation(&self, _: &SchedulerSpec) -> Activation {
-        Activation::Person
+    fn activation(&self, spec: &SchedulerSpec) -> Activation {
+        self.restarter(spec).map_or(Activation::Person, |restarter| Activation::Restart(restarter))
     }
 
     fn expectation(&self, spec: &SchedulerSpec) -> Expectation {
+        let config = spec.config().map(|(_, path)| path.to_owned());
         Expectation {
-            revision: spec.ours.as_ref().map(|ours| ours.revision.clone()),
-            generation: spec.ours.as_ref().map(|ours| ours.generation),
-            config: spec.config().map(|(_, path)| path.to_owned()),
+            // the process shows its configuration file, which is of one revision; a generation it does not show
+            revision: spec.ours.as_ref().and(config.as_deref()).and_then(observer::revision_of),
+            generation: None,
+            config,
             has_readiness_probe: false,
             endpoint: "https://127.0.0.1:10259".to_owned(),
             unnoticed_after: None,
+            service: Some(ServiceExpectation {
+                program: spec.service.as_ref().map_or_else(String::new, |service| service.program.clone()),
+                restart_by_hand: self.restarter(spec).is_none().then(|| restart_command(spec)),
+            }),
             words: Words {
                 absent: "k3s does not run",
-                earlier: "k3s was not restarted yet",
+                earlier: "k3s does not show yet that it was started with this configuration",
                 not_started: "k3s does not start",
             },
         }
     }
 
-    fn observer(&self, _: &SchedulerSpec, _: &Here<'_>) -> Box<dyn Observer> {
-        Box::new(nobody::Nobody)
+    fn observer(&self, spec: &SchedulerSpec, here: &Here<'_>) -> Box<dyn Observer> {
+        Box::new(ServerObserver::new(self.manager(), self.restarter(spec).is_none(), spec, here))
+    }
+}
+
+/// The text on trial is the one that counts.
+fn on_trial(file: &mut TargetFile, tried: Option<(String, OnTrial)>) {
+    if let Some((text, trial)) = tried {
+        file.text = Ok(text);
+        file.trial = Some(trial);
     }
 }
 

@@ -98,7 +98,7 @@ fn no_server(unit: &str) -> Refusal {
 }
 
 /// The drop-ins of a unit in systemd's order, without our own trial.
-fn drop_ins(unit: &str, host: &dyn HostFiles) -> Vec<(String, String)> {
+pub(super) fn drop_ins(unit: &str, host: &dyn HostFiles) -> Vec<(String, String)> {
     let mut found: BTreeMap<String, (HostPath, FileText)> = BTreeMap::new();
     let own = trial::path(unit);
     for dir in UNIT_DIRS.iter().flat_map(|dir| [format!("{dir}/{unit}.d"), format!("{dir}/service.d")]) {

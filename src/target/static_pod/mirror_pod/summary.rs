@@ -54,7 +54,14 @@ fn instance(status: &ContainerStatus) -> Instance {
     });
     let ended = ended.filter(|(_, words)| !words.to_lowercase().contains(LOST_LEASE));
     let image = status.image_id.clone().filter(|image| !image.is_empty());
-    Instance { id: status.container_id.clone().unwrap_or_default(), ready: status.ready, waiting, ended, image }
+    Instance {
+        id: status.container_id.clone().unwrap_or_default(),
+        ready: status.ready,
+        waiting,
+        ended,
+        restarts: None,
+        image,
+    }
 }
 
 /// What the kubelet's reason for a container that does not run means.

@@ -1,0 +1,67 @@
+//! Restarts a k3s server through its service manager.
+
+use super::{Method, UNITS};
+use crate::host::HostPath;
+use crate::host::systemd::{ServiceManager, SystemdError};
+use crate::target::{Restartable, Restarter};
+
+/// Restarts the unit of a server.
+#[derive(Debug)]
+pub struct UnitRestarter {
+    pub(super) manager: &'static dyn ServiceManager,
+    pub(super) method: Method,
+}
+
+impl UnitRestarter {
+    /// Asks this service manager.
+    pub const fn new(manager: &'static dyn ServiceManager, method: Method) -> Self {
+        Self { manager, method }
+    }
+}
+
+fn words(error: &SystemdError) -> String {
+    error.to_string()
+}
+
+impl Restarter for UnitRestarter {
+    fn instance(&self, at: &Restartable<'_>) -> Result<String, String> {
+        let unit = self.manager.unit(at.host_root, &at.spec.identity.name).map_err(|error| words(&error))?;
+        let own = HostPath::from(UNITS).join(&at.spec.identity.name);
+        let target = if self.method == Method::ExecStart { at.target } else { own.as_str() };
+        if unit.fragment != target {
+            return Err(format!("systemd has loaded {:?} for this unit, not {target}", unit.fragment));
+        }
+        Ok(unit.invocation)
+    }
+
+    fn is_pending(&self, at: &Restartable<'_>) -> Result<bool, String> {
+        self.manager.unit(at.host_root, &at.spec.identity.name).map(|unit| unit.has_job).map_err(|error| words(&error))
+    }
+
+    fn must_load(&self) -> bool {
+        true
+    }
+
+    fn load(&self, at: &Restartable<'_>, config: Option<&str>) -> Result<(), String> {
+        self.manager.reload(at.host_root).map_err(|error| words(&error))?;
+        let unit = self.manager.unit(at.host_root, &at.spec.identity.name).map_err(|error| words(&error))?;
+        match config {
+            // a file beside the configuration of k3s is read by k3s itself
+            Some(config) if self.method == Method::ExecStart => {
+                let word = format!("config={config}");
+                let names_it = unit.commands.iter().flatten().any(|own| own.ends_with(&word));
+                if names_it { Ok(()) } else { Err(not_loaded(&word, &unit.drop_ins)) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn restart(&self, at: &Restartable<'_>) -> Result<(), String> {
+        self.manager.restart(at.host_root, &at.spec.identity.name).map_err(|error| words(&error))
+    }
+}
+
+fn not_loaded(word: &str, drop_ins: &[String]) -> String {
+    let beside = if drop_ins.is_empty() { "no drop-ins".to_owned() } else { drop_ins.join(", ") };
+    format!("systemd has read the unit anew, and its command line does not have {word}; it also reads {beside}")
+}

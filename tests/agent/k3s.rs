@@ -1,0 +1,287 @@
+//! The whole agent on a k3s server: a trial in a place that a restart of the host forgets, one restart for each change, and the way
+//! back of a server that does not come up.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schedpatch::phase::Phase;
+use schedpatch::plan::Direction;
+use schedpatch::platform::Platforms;
+
+use crate::api::Fault;
+use crate::node::{NAME, Node, config, story};
+use crate::support::pretended_k3s::{
+    AT_ONCE, BY_DROP_IN, BY_PERSON, BY_TRIAL, DROP_IN, TEXT, TRIAL, UNIT, install, machine, read, reboot, reload, start,
+};
+
+/// A server, its API and what it says about itself.
+fn server(node: &mut Node, platforms: Platforms) -> PathBuf {
+    let root = node.dir.join("host");
+    install(&root);
+    node.settings.platforms = platforms;
+    node.options.limits.timeout = Duration::from_mins(2);
+    let (api, of_host) = (node.api.clone(), root.clone());
+    tokio::task::spawn_local(async move {
+        let mut was_up = true;
+        loop {
+            let (is_up, runs) = machine(&of_host, |machine| (machine.is_up(&of_host), machine.runs.clone()));
+            if is_up != was_up {
+                api.set_fault(if is_up { Fault::None } else { Fault::Refuse });
+                was_up = is_up;
+            }
+            if is_up {
+                let words: Vec<String> =
+                    runs.iter().flat_map(|word| word.splitn(2, '=').map(str::to_owned).collect::<Vec<_>>()).collect();
+                api.annotate(NAME, "k3s.io/node-args", &serde_json::to_string(&words).expect("JSON"));
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+    let of_host = root.clone();
+    node.is_well = Some(Arc::new(move |url: &str| {
+        machine(
+            &of_host,
+            |machine| if url.contains(":6443") { machine.is_up(&of_host) } else { machine.schedules(&of_host) },
+        )
+    }));
+    root
+}
+
+fn restarts(root: &std::path::Path) -> u64 {
+    machine(root, |machine| machine.restarts)
+}
+
+#[test]
+fn a_text_is_tried_before_it_is_written_and_each_change_restarts_once() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Verifying, 60).await;
+        node.pass(3).await;
+        assert_eq!(read(&root, UNIT).as_deref(), Some(TEXT), "the unit itself waits for the proof");
+        assert!(read(&root, TRIAL).is_some());
+        node.until(Phase::Ready, 120).await;
+        let unit = read(&root, UNIT).expect("there");
+        assert!(unit.contains("--kube-scheduler-arg=config=/var/lib/schedpatch/revisions/"), "{unit}");
+        assert_eq!((read(&root, TRIAL), restarts(&root)), (None, 1));
+        let (loaded, config_file) =
+            machine(&root, |machine| (machine.loaded.clone(), machine.config().map(str::to_owned)));
+        assert!(
+            loaded.iter().any(|word| word.ends_with(&config_file.clone().expect("it has one"))),
+            "systemd has read the unit anew"
+        );
+
+        // agents come and go, and nothing restarts
+        for _ in 0..5 {
+            node.stop().await.expect("it ends");
+            node.start();
+            node.until(Phase::Ready, 60).await;
+        }
+        node.pass(1300).await;
+        assert_eq!(restarts(&root), 1);
+
+        node.source(&config("two"));
+        node.until(Phase::Verifying, 60).await;
+        node.until(Phase::Ready, 120).await;
+        assert_eq!((restarts(&root), read(&root, TRIAL)), (2, None));
+
+        node.as_person(Direction::Restore, false).expect("restored");
+        assert_eq!((read(&root, UNIT).as_deref(), restarts(&root)), (Some(TEXT), 3));
+        node.until(Phase::Restored, 120).await;
+        assert_eq!(restarts(&root), 3);
+    });
+}
+
+#[test]
+fn a_server_that_goes_down_comes_back_without_a_person() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        node.pass(5).await;
+        node.source(&config("crash."));
+        node.start();
+        node.until(Phase::RolledBack, 120).await;
+        assert_eq!((read(&root, UNIT).as_deref(), read(&root, TRIAL), restarts(&root)), (Some(TEXT), None, 2));
+        assert_eq!(machine(&root, |machine| machine.config().map(str::to_owned)), None);
+        assert_eq!(node.journal().bad.len(), 1);
+
+        node.source(&config("good"));
+        node.until(Phase::Ready, 120).await;
+        let good = machine(&root, |machine| machine.config().map(str::to_owned));
+        assert_eq!(restarts(&root), 3);
+        node.source(&config("crash.two"));
+        node.until(Phase::Verifying, 60).await;
+        node.until(Phase::RolledBack, 120).await;
+        assert_eq!(machine(&root, |machine| machine.config().map(str::to_owned)), good);
+        assert_eq!((read(&root, TRIAL), restarts(&root)), (None, 5));
+    });
+}
+
+#[test]
+fn a_scheduler_that_never_answers_while_the_api_does_is_taken_back() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        node.pass(5).await;
+        node.source(&config("slow."));
+        node.start();
+        node.until(Phase::RolledBack, 300).await;
+        assert_eq!((read(&root, UNIT).as_deref(), restarts(&root)), (Some(TEXT), 2));
+    });
+}
+
+#[test]
+fn a_scheduler_that_starts_late_is_waited_for() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        machine(&root, |machine| machine.late = 30);
+        node.pass(60).await;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 120).await;
+        assert_eq!(restarts(&root), 1);
+    });
+}
+
+#[test]
+fn an_agent_that_is_killed_in_a_trial_restarts_nothing_twice() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        node.pass(5).await;
+        node.source(&config("one"));
+        for seconds in [0, 1, 2, 5] {
+            node.start();
+            node.until(Phase::Verifying, 60).await;
+            node.pass(seconds).await;
+            node.kill().await;
+        }
+        node.start();
+        node.until(Phase::Ready, 120).await;
+        assert_eq!((restarts(&root), read(&root, TRIAL)), (1, None));
+    });
+}
+
+#[test]
+fn a_restart_of_the_host_undoes_an_unproven_text_by_itself() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Verifying, 60).await;
+        node.pass(3).await;
+        node.kill().await;
+        reboot(&root);
+        assert_eq!(machine(&root, |machine| machine.config().map(str::to_owned)), None, "the old command line runs");
+        node.pass(10).await;
+        node.start();
+        node.until(Phase::Ready, 200).await;
+        assert_eq!((restarts(&root), read(&root, TRIAL)), (2, None), "it was tried once more");
+    });
+}
+
+#[test]
+fn the_installer_writes_the_unit_anew_and_it_is_patched_again_once() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 120).await;
+        fs::write(root.join(&UNIT[1..]), TEXT.replace("RestartSec=5s", "RestartSec=6s")).expect("written");
+        reload(&root);
+        start(&root);
+        node.ring(&root.join(&UNIT[1..]));
+        node.until_report("in the middle", 60, |report| report.node_state.phase != Phase::Ready).await;
+        node.until(Phase::Ready, 200).await;
+        let unit = read(&root, UNIT).expect("there");
+        assert!(unit.contains("RestartSec=6s") && unit.contains("schedpatch-undo"), "{unit}");
+        assert_eq!(restarts(&root), 2);
+        node.pass(1300).await;
+        assert_eq!(restarts(&root), 2);
+    });
+}
+
+#[test]
+fn a_person_who_restarts_turns_it_ready_without_a_word() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_PERSON);
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.start();
+        let report = node.until(Phase::RestartRequired, 60).await;
+        assert!(report.node_state.message.contains("systemctl daemon-reload && systemctl restart k3s"));
+        assert!(read(&root, UNIT).expect("there").contains("schedpatch-undo"), "the unit is written");
+        node.stop().await.expect("it ends");
+        assert!(read(&root, UNIT).expect("there").contains("schedpatch-undo"), "and stays");
+        node.start();
+        node.until(Phase::RestartRequired, 60).await;
+        node.pass(700).await;
+        assert_eq!((node.phase(), restarts(&root)), (Phase::RestartRequired, 0));
+        reload(&root);
+        start(&root);
+        node.until(Phase::Ready, 120).await;
+        assert_eq!(restarts(&root), 0, "nobody but the person");
+    });
+}
+
+#[test]
+fn a_unit_whose_stop_ends_all_containers_is_left_to_a_person() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        fs::write(root.join(&UNIT[1..]), TEXT.replace("KillMode=process", "KillMode=mixed")).expect("written");
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::RestartRequired, 60).await;
+        assert_eq!((restarts(&root), read(&root, TRIAL)), (0, None));
+    });
+}
+
+#[test]
+fn a_file_beside_the_configuration_is_tried_on_the_command_line_too() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_DROP_IN);
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 120).await;
+        assert_eq!((read(&root, UNIT).as_deref(), read(&root, TRIAL), restarts(&root)), (Some(TEXT), None, 1));
+        assert!(read(&root, DROP_IN).expect("there").contains("kube-scheduler-arg+:"));
+        node.source(&config("crash."));
+        node.until(Phase::RolledBack, 200).await;
+        assert!(read(&root, DROP_IN).is_some());
+        node.as_person(Direction::Restore, false).expect("restored");
+        assert_eq!(read(&root, DROP_IN), None);
+        node.until(Phase::Restored, 120).await;
+    });
+}
+
+#[test]
+fn a_person_at_the_command_line_gets_one_restart_and_no_trial() {
+    story(|mut node| async move {
+        let root = server(&mut node, AT_ONCE);
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.as_person(Direction::Apply, false).expect("applied");
+        assert!(read(&root, UNIT).expect("there").contains("schedpatch-undo"));
+        assert_eq!((restarts(&root), read(&root, TRIAL)), (1, None));
+    });
+}
+
+#[test]
+fn nothing_is_written_where_systemd_cannot_be_asked() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        node.pass(5).await;
+        machine(&root, |machine| machine.is_silent = true);
+        node.source(&config("one"));
+        node.start();
+        node.until_report("refused", 60, |report| report.node_state.message.contains("systemd did not answer")).await;
+        assert_eq!((read(&root, UNIT).as_deref(), read(&root, TRIAL)), (Some(TEXT), None));
+        machine(&root, |machine| machine.is_silent = false);
+        node.until(Phase::Ready, 200).await;
+    });
+}

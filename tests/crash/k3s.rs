@@ -1,0 +1,186 @@
+//! A k3s server: tried, kept, restored and taken back, killed before every call; each commit is followed by one restart, and a host
+//! that loses power in a trial runs what it ran before.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use schedpatch::apply::{HostFs, RealFs};
+use schedpatch::journal::{Initiator, Journal, RestartState};
+use schedpatch::plan::Direction;
+use schedpatch::platform::Platforms;
+use schedpatch::reconcile::{self, Env, Request};
+use schedpatch::settings::Settings;
+use schedpatch::timestamp::Timestamp;
+
+use crate::support::faulty_fs::{Fault, FaultyFs};
+use crate::support::pretended_k3s::{
+    BY_DROP_IN, BY_TRIAL, DROP_IN, TEXT, TRIAL, UNIT, age, install, machine, read, reboot,
+};
+
+struct Host {
+    root: PathBuf,
+    settings: Settings,
+}
+
+impl Host {
+    fn new(name: &str, platforms: Platforms) -> Self {
+        let dir = crate::support::scratch("crash-k3s").join(name);
+        let _ = fs::remove_dir_all(&dir);
+        let root = dir.join("host");
+        fs::create_dir_all(dir.join("source")).expect("made");
+        install(&root);
+        age(&root, 60);
+        let config = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nparallelism: 8\n";
+        fs::write(dir.join("source/config.yaml"), config).expect("written");
+        Self { settings: Settings { sources: vec![dir.join("source")], platforms, ..Settings::new(&root) }, root }
+    }
+
+    fn run(&self, direction: Direction, fs: &dyn HostFs) -> Result<(), String> {
+        let request = Request::new(&self.settings, direction, Initiator::Agent, "test", Duration::from_secs(1));
+        let env = Env { fs, clock: &|| Timestamp::from_unix(1) };
+        let outcome = reconcile::run(&request, &env, &mut |_| {}).map_err(|finding| finding.message)?;
+        outcome.plan.error().map_or(Ok(()), |error| Err(error.message.clone()))
+    }
+
+    /// The restart that was asked for has happened, and what runs is proven.
+    fn prove(&self) {
+        age(&self.root, 60);
+        self.run(Direction::Judge, &RealFs).expect("noted");
+        let text = self.journal().current.expect("something is committed").text;
+        let request = Request::new(&self.settings, Direction::Judge, Initiator::Agent, "test", Duration::from_secs(1));
+        let env = Env { fs: &RealFs, clock: &|| Timestamp::from_unix(1) };
+        assert!(reconcile::prove(&request, &env, text).expect("it can be written"));
+    }
+
+    fn journal(&self) -> Journal {
+        let bytes = fs::read(self.root.join("var/lib/schedpatch/state.json")).expect("there is a journal");
+        Journal::from_json(&bytes).expect("it is sound")
+    }
+
+    fn restarts(&self) -> u64 {
+        machine(&self.root, |machine| machine.restarts)
+    }
+
+    fn config(&self) -> Option<String> {
+        machine(&self.root, |machine| machine.config().map(str::to_owned))
+    }
+}
+
+/// What is done, and what has to be there before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Story {
+    Try,
+    Keep,
+    Restore,
+    TakeBack,
+}
+
+impl Story {
+    const ALL: [Self; 4] = [Self::Try, Self::Keep, Self::Restore, Self::TakeBack];
+
+    fn prepare(self, name: &str, platforms: Platforms) -> Host {
+        let host = Host::new(name, platforms);
+        if self != Self::Try {
+            host.run(Direction::Apply, &RealFs).expect("it is tried");
+            age(&host.root, 60);
+            host.run(Direction::Judge, &RealFs).expect("the restart is noted");
+        }
+        if matches!(self, Self::Keep | Self::Restore) {
+            host.prove();
+        }
+        if self == Self::Restore {
+            host.run(Direction::Apply, &RealFs).expect("it is kept");
+        }
+        host
+    }
+
+    fn direction(self) -> Direction {
+        match self {
+            Self::Try | Self::Keep => Direction::Apply,
+            Self::Restore | Self::TakeBack => Direction::Restore,
+        }
+    }
+
+    fn restarts(self) -> u64 {
+        u64::from(self != Self::Keep)
+    }
+}
+
+/// The file that the method edits, as it is without us and as it is now.
+fn target(host: &Host, platforms: Platforms) -> (Option<String>, Option<String>) {
+    let is_unit = std::ptr::eq(platforms, BY_TRIAL);
+    if is_unit { (Some(TEXT.to_owned()), read(&host.root, UNIT)) } else { (None, read(&host.root, DROP_IN)) }
+}
+
+fn check(story: Story, host: &Host, platforms: Platforms, before: u64, words: &str) {
+    let (original, now) = target(host, platforms);
+    assert_eq!(read(&host.root, TRIAL).is_some(), story == Story::Try, "{words}: the place of the trial");
+    assert_eq!(now == original, story != Story::Keep, "{words}: the target, {now:?}");
+    assert_eq!(host.restarts(), before + story.restarts(), "{words}: restarts");
+    let runs_ours = matches!(story, Story::Try | Story::Keep);
+    assert_eq!(host.config().is_some(), runs_ours, "{words}: what runs");
+    if story.restarts() > 0 {
+        assert_eq!(host.journal().restart.map(|restart| restart.state), Some(RestartState::Done), "{words}");
+    }
+    if let Some(config) = host.config() {
+        assert!(host.root.join(config.trim_start_matches('/')).is_file(), "{words}: the configuration is there");
+    }
+}
+
+fn strays(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".schedpatch"))
+        .collect()
+}
+
+#[test]
+fn killed_before_every_call_a_server_is_restarted_once_and_ends_where_it_should() {
+    let mut points = 0;
+    for platforms in [BY_TRIAL, BY_DROP_IN] {
+        for story in Story::ALL {
+            let fs = FaultyFs::new(Fault::None);
+            story.prepare("count", platforms).run(story.direction(), &fs).expect("it runs");
+            let calls = fs.calls().len();
+            for at in 0..=calls {
+                let host = story.prepare("kill", platforms);
+                let before = host.restarts();
+                let _ = host.run(story.direction(), &FaultyFs::new(Fault::Kill(at)));
+                age(&host.root, 60);
+                host.run(story.direction(), &RealFs).expect("it recovers");
+                age(&host.root, 60);
+                host.run(Direction::Judge, &RealFs).expect("it is noted");
+                let words = format!("{story:?}, killed before call {at} of {calls}");
+                check(story, &host, platforms, before, &words);
+                for dir in ["etc/systemd/system", "run/systemd/system/k3s.service.d", "etc/rancher/k3s/config.yaml.d"] {
+                    assert!(strays(&host.root.join(dir)).is_empty(), "{words}: something is left in {dir}");
+                }
+                points += 1;
+            }
+        }
+    }
+    println!("{points} kills of a k3s server's edit");
+}
+
+#[test]
+fn a_host_that_loses_power_in_a_trial_runs_what_it_ran_before() {
+    for platforms in [BY_TRIAL, BY_DROP_IN] {
+        let fs = FaultyFs::new(Fault::None);
+        Story::Try.prepare("count-power", platforms).run(Direction::Apply, &fs).expect("it runs");
+        for at in 0..=fs.calls().len() {
+            let host = Story::Try.prepare("power", platforms);
+            let _ = host.run(Direction::Apply, &FaultyFs::new(Fault::Kill(at)));
+            reboot(&host.root);
+            age(&host.root, 60);
+            let (original, now) = target(&host, platforms);
+            assert_eq!((host.config(), now), (None, original), "no power before call {at}");
+            let before = host.restarts();
+            host.run(Direction::Apply, &RealFs).expect("it is tried again");
+            age(&host.root, 60);
+            host.run(Direction::Judge, &RealFs).expect("it is noted");
+            check(Story::Try, &host, platforms, before, &format!("tried again after call {at}"));
+        }
+    }
+}
