@@ -1,4 +1,4 @@
-"""Images that the scheduler accepts: one that is there, one that is pulled slowly, an older one, one that is not root."""
+"""Images that the scheduler accepts: one that is there, one that is pulled slowly, one that is not root."""
 
 import json
 import os
@@ -7,8 +7,6 @@ import time
 
 from . import registry
 from .cluster import GOOD, IMAGE, MANIFEST, PATCH_PODS, PLAIN, ROOT, SPACE, TESTBED, VERSION, stamped
-
-OLDER = "v1.30.4"
 
 
 def good(cluster):
@@ -81,20 +79,6 @@ def slow(cluster):
         cluster.ready("Ready with the pulled image", 240, lambda: address in cluster.run(f"cat {MANIFEST}"))
     cluster.no_preflight_left()
     return f"Ready after {time.monotonic() - began:.0f} s, of which the pull took {seconds}; the old scheduler ran meanwhile"
-
-
-def older(cluster):
-    """The stock scheduler of an older minor release beside a newer API server."""
-    made = subprocess.run([TESTBED, "programs", "--only", "kube-scheduler", OLDER], check=True, capture_output=True, text=True)
-    program, archive = made.stdout.strip().split("=", 1)[1], ROOT / "target/older-scheduler.tar"
-    image = f"localhost/kube-scheduler:{OLDER}"
-    subprocess.run([TESTBED, "image", archive, image, "/kube-scheduler", f"{program}=/kube-scheduler"], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run([TESTBED, "load", "--name", cluster.name, archive], check=True, capture_output=True)
-    cluster.helm({"image": image, "command": "/kube-scheduler"}, PLAIN)
-    cluster.ready("Ready with an older scheduler", 240, lambda: image in cluster.run(f"cat {MANIFEST}"))
-    said = cluster.run(f"{ROOT}/target/debug/schedpatch verify --kubeconfig /etc/kubernetes/admin.conf", check=False)
-    assert "scheduled   on cp1" in said, said
-    return f"{OLDER} schedules beside an API server of {VERSION}"
 
 
 def not_root(cluster):

@@ -1,8 +1,11 @@
 """What is rolled back, upgraded or removed while another image is in place."""
 
+import subprocess
 import time
 
-from .cluster import GOOD, IMAGE, MANIFEST, PATCH_PODS, PLAIN, SPACE, VERSION, stamped
+from .cluster import GOOD, IMAGE, MANIFEST, PATCH_PODS, PLAIN, ROOT, SPACE, TESTBED, VERSION, stamped
+
+OLDER = "v1.30.4"
 
 UPGRADE = f"""apiVersion: kubeadm.k8s.io/v1beta4
 kind: UpgradeConfiguration
@@ -25,6 +28,23 @@ def unseen(cluster, mode, words):
     assert words in said[2], said
     assert cluster.scheduler()[2], "no scheduler is ready after the rollback"
     return "the preflight passes, the scheduler ends, and what ran before is back"
+
+
+def older(cluster):
+    """A stock scheduler that has no /livez yet, beside a manifest whose probes ask for it: never ready, so it is rolled back."""
+    made = subprocess.run([TESTBED, "programs", "--only", "kube-scheduler", OLDER], check=True, capture_output=True, text=True)
+    program, archive = made.stdout.strip().split("=", 1)[1], ROOT / "target/older-scheduler.tar"
+    image = f"localhost/kube-scheduler:{OLDER}"
+    subprocess.run([TESTBED, "image", archive, image, "/kube-scheduler", f"{program}=/kube-scheduler"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([TESTBED, "load", "--name", cluster.name, archive], check=True, capture_output=True)
+    cluster.helm({"image": image, "command": "/kube-scheduler"}, PLAIN)
+    said = cluster.wait(lambda phase, *_: phase == "RolledBack", "RolledBack", 300)
+    assert "not ready after 90 s" in said[2], said
+    assert image not in cluster.run(f"cat {MANIFEST}"), "the older image is still in the manifest"
+    cluster.wait(lambda *_: cluster.scheduler()[2], "ready again", 60)
+    cluster.helm({}, PLAIN)
+    cluster.ready("Ready without the older image", 240)
+    return f"{OLDER} is never ready under probes of {VERSION}, and what ran before is back"
 
 
 def during_upgrade(cluster):
