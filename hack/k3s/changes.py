@@ -43,6 +43,17 @@ def content_change(release):
     one_restart(server, starts)
 
 
+def change_by_helm_upgrade(release):
+    """Helm still writes to the API after the ConfigMap has changed: k3s must not restart under its hands."""
+    server = release.node
+    ready(release)
+    starts = server.starts()
+    for _ in range(3):
+        release.helm("upgrade", mark=another())
+        release.expect_ready()
+    one_restart(server, starts, 3)
+
+
 def no_restart_without_a_change(release):
     """An agent that restarts, a chart that is upgraded, the same content once more."""
     server = release.node
