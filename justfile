@@ -65,6 +65,10 @@ e2e-agent *args:
 e2e-fleet *args:
     hack/e2e --suite fleet {{ args }}
 
+# the agent from its chart and image on one, two and three k3s servers (with --all the soak; one bed: just e2e-k3s --nodes 1; needs root)
+e2e-k3s *args:
+    hack/k3s-e2e {{ args }}
+
 # another scheduler image from its build to its removal on a real cluster, with all that can be wrong with it (10 minutes; needs root)
 e2e-image *args:
     hack/image-e2e {{ args }}
@@ -110,7 +114,7 @@ e2e-extender-chart *args:
 extender-bench *args:
     hack/extender-bench {{ args }}
 
-# the test bed checks itself: each component killed and broken, nothing left behind (10 minutes; needs root)
+# the test bed checks itself: each component killed and broken, nothing left behind (15 minutes; needs root)
 testbed *words:
     hack/testbed/selftest {{ words }}
 

@@ -27,8 +27,8 @@ pub use members::{Agents, NodeSummary, agents, is_alive, nodes_now};
 pub use rollout::show_rollout;
 pub use show::{age, show};
 pub use table::{Columns, NOTHING, table};
-pub use uninstall::{Leftover, must_not_forget, patiently};
-pub use wait::wait;
+pub use uninstall::{Leftover, must_not_forget};
+pub use wait::{patiently, wait};
 
 use crate::finding::{Finding, Level};
 use crate::target::{SchedulerElsewhere, StartState};

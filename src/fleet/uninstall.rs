@@ -1,16 +1,10 @@
-//! What an uninstall still waits for, and how to wait for an API that does not answer for a moment.
+//! What an uninstall still waits for, and which nodes a person must not go on without.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use tokio::time::Instant;
-
-use super::{NodeSummary, Unanswered};
+use super::NodeSummary;
 use crate::finding::Finding;
 use crate::rollout::Record;
-
-/// How soon an API is asked again that does not answer.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The nodes from which everything must be removed, by how far that is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,20 +64,6 @@ impl Leftover {
     /// Whether only nodes are left on which nobody can do anything.
     pub fn is_stuck(&self) -> bool {
         self.waits.is_empty() && self.annotated.is_empty() && !self.without_agent.is_empty()
-    }
-}
-
-/// Asks until the API answers, at most until then. A refusal is an answer.
-pub async fn patiently<T, F: Future<Output = Result<T, Unanswered>>>(
-    until: Instant,
-    ask: impl Fn() -> F,
-) -> Result<T, Finding> {
-    loop {
-        match ask().await {
-            Ok(answer) => return Ok(answer),
-            Err(Unanswered::Away(_)) if Instant::now() < until => tokio::time::sleep(ASK_AGAIN).await,
-            Err(unanswered) => return Err(unanswered.finding()),
-        }
     }
 }
 

@@ -15,6 +15,20 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// A node may still show what the agent before this one said; the new one writes within a second or two of its start.
 const FINAL_AFTER: Duration = Duration::from_secs(5);
 
+/// Asks until the API answers, at most until then. A refusal is an answer.
+pub async fn patiently<T, F: Future<Output = Result<T, Unanswered>>>(
+    until: Instant,
+    ask: impl Fn() -> F,
+) -> Result<T, Finding> {
+    loop {
+        match ask().await {
+            Ok(answer) => return Ok(answer),
+            Err(Unanswered::Away(_)) if Instant::now() < until => tokio::time::sleep(INTERVAL).await,
+            Err(unanswered) => return Err(unanswered.finding()),
+        }
+    }
+}
+
 /// Waits; tells each change, with the time since the beginning.
 pub async fn wait(
     client: &Client,

@@ -25,6 +25,8 @@ mod log;
 mod node;
 mod preflight;
 mod preflight_pods;
+mod preflight_unclear;
+mod preflight_undone;
 mod rename_hook;
 mod second_kind;
 mod silence;

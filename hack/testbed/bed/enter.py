@@ -7,11 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import containerd, kubeadm, partition, setup
+from . import containerd, k3s, kubeadm, partition, setup
 from .places import Bed, Problem, beds_directory, say
 from .watch import CONTROL_PLANE
 
-OWN_LOGS = ("node", "containerd", "kubeadm", "kubelet")
+OWN_LOGS = ("node", "k3s", "containerd", "kubeadm", "kubelet")
 
 
 def command(node, arguments, directory=None):
@@ -94,7 +94,7 @@ def components(node):
 
 
 def log_files(node, component):
-    if component in OWN_LOGS:
+    if component in OWN_LOGS or node.task().k3s:
         return [file] if (file := node.log / f"{component}.log").exists() else []
     return sorted(node.log.glob(f"pods/*/{component}/*.log"), key=lambda file: file.stat().st_mtime)
 
@@ -131,6 +131,10 @@ def bed_status(bed):
 def node_status(node):
     if node.pid() is None:
         return "does not run", False
+    if node.task().k3s:
+        done = subprocess.run(command(node, k3s.check(node)), capture_output=True, text=True, check=False)
+        text = f"{version(node.bed)}, k3s, {(done.stdout or done.stderr).strip().splitlines()[-1]}; files: {node.root}"
+        return text, done.returncode == 0
     template = "{range .items[*]}{.metadata.name}={.status.containerStatuses[0].ready} {end}"
     shown = subprocess.run(
         command(

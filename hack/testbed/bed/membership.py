@@ -11,6 +11,7 @@ def add(bed):
     """Joins a node with the lowest free number; prints its name."""
     start.end_on_signals()
     record = up.read_record(bed)
+    refuse_k3s(bed, record)
     with lock.held(bed):
         if lost := [node.name for node in bed.nodes() if node.pid() is None]:
             name = lost[0]
@@ -35,6 +36,7 @@ def add(bed):
 def remove(node, keep_node_object=False):
     """The node leaves etcd and the cluster; of the machine, nothing of it is left."""
     record = up.read_record(node.bed)
+    refuse_k3s(node.bed, record)
     with lock.held(node.bed):
         others = [other for other in node.bed.nodes() if other != node]
         if not others:
@@ -45,6 +47,11 @@ def remove(node, keep_node_object=False):
             forget(node, helper)
         count_nodes(node.bed, record)
     say(f"{node.title} is gone")
+
+
+def refuse_k3s(bed, record):
+    if record["k3s"]:
+        raise Problem(f"bed {bed.name} is made of k3s servers: it keeps the nodes that it began with")
 
 
 def bring_back(nodes):

@@ -12,7 +12,7 @@ import time
 import traceback
 from pathlib import Path
 
-from . import cgroups, containerd, kubeadm, mounts, network, probes, ready, systemd
+from . import cgroups, containerd, k3s, kubeadm, mounts, network, probes, ready, systemd
 from .places import Bed, Node, Problem
 from .watch import CONTROL_PLANE, Watch
 
@@ -59,7 +59,7 @@ class Supervisor:
 
     def run(self):
         try:
-            self.bring_up()
+            k3s.bring_up(self) if self.task.k3s else self.bring_up()
         except Exception as problem:  # whatever it is, `up` must hear of it
             self.tell("failed", str(problem) if isinstance(problem, Problem) else traceback.format_exc())
             while True:
@@ -100,7 +100,7 @@ class Supervisor:
         Path("/etc/hostname").write_text(f"{node.name}\n")
         Path("/etc/machine-id").write_text(f"{node.machine_id}\n")
         network.write_files(node)
-        network.configure(node, None if self.is_returning else self.task.through)
+        network.configure(node, None if self.is_returning or self.task.k3s else self.task.through)
 
     def start(self, name, command):
         with open(self.node.log / f"{name}.log", "a") as log:
@@ -163,7 +163,7 @@ class Supervisor:
                     raise Problem(
                         f"{name} ended with status {process.returncode}; the end of its log:\n{self.tail(name)}"
                     )
-            if self.watch.failure:
+            if self.watch and self.watch.failure:
                 raise Problem(self.watch.failure)
             if time.monotonic() > end:
                 raise Problem(f"not Ready after {seconds} s; the end of the kubelet's log:\n{self.tail('kubelet')}")
@@ -175,6 +175,8 @@ class Supervisor:
     def keep_up(self):
         """As systemd would from now on: what ends is started again."""
         restart = {"containerd": self.start_containerd, "kubelet": self.start_kubelet}
+        if self.task.k3s:
+            restart = {}  # systemd keeps up k3s, and k3s the rest
         while True:
             time.sleep(0.5)
             for name, start in restart.items():

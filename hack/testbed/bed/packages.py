@@ -28,7 +28,12 @@ UNPACKED = {
     "containernetworking-plugins": "usr/lib/cni/bridge",
     "prometheus": "usr/bin/promtool",
 }
-UNPACKED_SYSTEMD = {"systemd-container": "usr/bin/systemd-nspawn", "libsystemd-shared": "usr/lib"}
+PYTHON = "usr/lib/python3/dist-packages"
+UNPACKED_SYSTEMD = {
+    "systemd-container": "usr/bin/systemd-nspawn",
+    "libsystemd-shared": "usr/lib",
+    "python3-yaml": f"{PYTHON}/yaml/__init__.py",  # for the stand-in for k3s
+}
 
 
 def home(package):

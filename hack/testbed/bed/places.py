@@ -13,6 +13,7 @@ HERE = Path(__file__).resolve().parent.parent
 CHECKOUT = HERE.parent.parent
 NEWEST = "v1.36.4"
 MARK = "SCHEDPATCH_BED_DIRECTORY"  # in the environment of every process of a bed: how `down` finds them all
+STAND_IN = "stand-in"
 NODE_MARK = "SCHEDPATCH_NODE_DIRECTORY"  # the same for one node: how `remove` finds its processes
 MOST_NODES = 9  # of a bed: their addresses, names and routes are known in advance
 
@@ -72,7 +73,7 @@ class Bed:
 
     @property
     def record(self):
-        """What was asked for (version, nodes, systemd, quick_probes); written once all of the bed is Ready."""
+        """What was asked for (version, nodes, systemd, quick_probes, k3s); written once all of the bed is Ready."""
         return self.directory / "bed.json"
 
     @property
@@ -104,6 +105,7 @@ class Task:
     version: str
     systemd: bool
     quick_probes: bool
+    k3s: str = ""  # for a k3s server: the path of its program, or STAND_IN
     through: int | None = None  # the number of the node through which it joins; None: it begins a new cluster
 
 
@@ -132,6 +134,16 @@ class Node:
     def log(self):
         """The node's /var/log, and beside it what its own processes say."""
         return self.directory / "log"
+
+    @property
+    def data(self):
+        """What a k3s server has in /var/lib/rancher/k3s: no overlay, since containerd puts some of its own there."""
+        return self.directory / "k3s"
+
+    @property
+    def images(self):
+        """The root of containerd."""
+        return self.data / "agent/containerd" if self.task().k3s else self.directory / "containerd"
 
     @property
     def progress(self):

@@ -29,7 +29,7 @@ def launch(node, task):
     cgroups.make(node.cgroup)
     if not node.joined.exists():
         # here: no link goes from one mount to another
-        containerd.copy_store(task.version, node.directory / "containerd")
+        containerd.copy_store(task.version, node.images)
     if task.systemd:
         holder = network.hold(node)
         network.plug_in(node, holder)

@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from . import cgroups, containerd, mounts, packages, setup
+from . import cgroups, containerd, k3s, mounts, packages, setup
 from .places import CHECKOUT, HERE, Problem, cache, has_marks
 
 UNIT = "schedpatch-node.service"
@@ -31,8 +31,9 @@ UNIT_TEXT = """\
 [Unit]
 Description=Kubernetes control-plane node
 After=basic.target dbus.service
-
+{order}
 [Service]
+Type={kind}
 ExecStart={command}
 {environment}
 StandardOutput=append:{log}
@@ -96,6 +97,7 @@ def nspawn(node, holder):
         f"--network-namespace-path=/proc/{holder}/ns/net",
         *(f"--setenv={name}={value}" for name, value in node.marks.items()),
         *(f"--bind={place}" for place in sorted(set(live), key=lambda place: len(place.parts))),
+        *([f"--bind={node.data}:{k3s.DATA}"] if node.task().k3s else []),
         f"--bind={node.log}:/var/log",
     ]
 
@@ -113,6 +115,8 @@ def write_configuration(node, upper):
     (units / UNIT).write_text(
         UNIT_TEXT.format(
             command=shlex.join(command),
+            kind="notify" if node.task().k3s else "simple",
+            order=k3s.ORDER if node.task().k3s else "",
             log=node.log / "node.log",
             environment="\n".join(f'Environment="{name}={value}"' for name, value in variables.items()),
         )
@@ -121,6 +125,9 @@ def write_configuration(node, upper):
     wants.mkdir()
     (wants / UNIT).symlink_to(f"../{UNIT}")
     (units / "default.target").symlink_to("/lib/systemd/system/multi-user.target")
+    if node.task().k3s:
+        k3s.write_files(node, upper)
+    (upper / "etc/hostname").write_text(f"{node.name}\n")
     (upper / "etc/fstab").write_text("")
     (upper / "etc/machine-id").write_text(f"{node.machine_id}\n")
 

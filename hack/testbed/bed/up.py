@@ -7,8 +7,9 @@ from . import down, lock, network, setup, start
 from .places import Node, Problem, Task, say
 
 
-def up(bed, nodes, version, systemd=False, quick_probes=False, keep=False):
-    wanted = {"version": version, "nodes": nodes, "systemd": systemd, "quick_probes": quick_probes}
+def up(bed, nodes, version, systemd=False, quick_probes=False, keep=False, k3s=""):
+    systemd = systemd or bool(k3s)
+    wanted = {"version": version, "nodes": nodes, "systemd": systemd, "quick_probes": quick_probes, "k3s": k3s}
     setup.programs.known(version)
     start.end_on_signals()
     with lock.held(bed):
@@ -35,13 +36,14 @@ def up(bed, nodes, version, systemd=False, quick_probes=False, keep=False):
 
 def begin_bed(bed, wanted):
     (bed.directory / "version").write_text(wanted["version"])
+    (bed.directory / "nodes").write_text(str(wanted["nodes"]))
     network.start_bridge(bed)
     first, *others = [Node(bed, number) for number in range(1, wanted["nodes"] + 1)]
     start.start({first: task(wanted), **{node: task(wanted, through=first.number) for node in others}})
 
 
 def task(record, through=None):
-    return Task(record["version"], record["systemd"], record["quick_probes"], through)
+    return Task(record["version"], record["systemd"], record["quick_probes"], record["k3s"], through)
 
 
 def is_up(bed, wanted):
@@ -59,7 +61,7 @@ def is_up(bed, wanted):
 def read_record(bed):
     if not bed.record.exists():
         raise Problem(f"bed {bed.name} is not up: testbed up --name {bed.name}")
-    return json.loads(bed.record.read_text())
+    return {"k3s": "", **json.loads(bed.record.read_text())}
 
 
 def write_record(bed, record):
@@ -68,5 +70,6 @@ def write_record(bed, record):
 
 def described(record):
     kinds = [word for key, word in (("systemd", "systemd"), ("quick_probes", "quick probes")) if record[key]]
+    kinds += [f"k3s ({record['k3s']})"] if record["k3s"] else []
     nodes = f"{record['nodes']} node{'s' if record['nodes'] > 1 else ''}"
     return ", ".join([f"Kubernetes {record['version']}", nodes, *kinds])

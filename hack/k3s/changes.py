@@ -1,0 +1,280 @@
+"""What people do every day: install, change, by hand or not, test, uninstall; and others who edit the same files."""
+
+import time
+
+from .bed import DROP_IN, DROP_INS, ROOT, STATE, UNIT, VOLATILE, wait
+from .release import NAMESPACE, SETTLE, another, ready, text, unit
+
+FOREIGN = "\t'--tls-san=10.99.0.77' \\\n"
+QUIET = 20  # who has not restarted anything by then will not
+
+
+def patch_and_uninstall(release):
+    """One restart each; the unit's bytes are those from before."""
+    server = release.node
+    release.remove()
+    before, starts = unit(server), server.starts()
+    release.helm("install")
+    release.expect_ready()
+    one_restart(server, starts)
+    assert b"--kube-scheduler-arg=config=/" in unit(server) and not server.is_trying(), unit(server).decode()
+    starts = server.starts()
+    release.uninstall()
+    wait(server.answers, "a scheduler after the uninstall")
+    assert unit(server) == before, unit(server).decode()
+    assert "--config=" not in server.last_scheduler(), server.last_scheduler()
+    one_restart(server, starts)
+    traces = server.run(f"find {DROP_INS} {VOLATILE} /var/lib/schedpatch -name '*' 2>/dev/null", check=False)
+    assert "schedpatch" not in traces, traces
+    assert not server.annotations(), server.annotations()
+
+
+def one_restart(server, before, expected=1):
+    time.sleep(QUIET)
+    assert server.starts() - before == expected, f"{server.starts() - before} restarts of k3s, not {expected}"
+
+
+def content_change(release):
+    server = release.node
+    ready(release)
+    starts = server.starts()
+    release.change()
+    release.expect_ready()
+    one_restart(server, starts)
+
+
+def no_restart_without_a_change(release):
+    """An agent that restarts, a chart that is upgraded, the same content once more."""
+    server = release.node
+    ready(release)
+    starts = server.starts()
+    release.delete_agents()
+    wait(lambda: len(server.agent_pids()) == 1, "a new agent")
+    release.expect_ready()
+    release.helm("upgrade", "resync=9m")
+    release.expect_ready()
+    release.change(release.mark)
+    one_restart(server, starts, 0)
+
+
+def manual_mode(release):
+    """The file is changed, and a person decides when."""
+    server = release.node
+    release.remove()
+    before, starts = unit(server), server.starts()
+    release.helm("install", "k3s.restart=manual")
+    told = release.wait_for(server, "RestartRequired")
+    assert "systemctl restart k3s" in told["message"], told
+    assert "--kube-scheduler-arg=config=/" in unit(server).decode(), unit(server).decode()
+    one_restart(server, starts, 0)
+    server.restart()
+    release.expect_ready()
+    release.change()
+    release.wait_for(server, "RestartRequired")
+    server.restart()
+    release.expect_ready()
+    one_restart(server, starts, 2)
+    undone = server.run("helm", "uninstall", "schedpatch", "--namespace", NAMESPACE, "--wait", "--timeout=60s", check=False)
+    wait(lambda: unit(server) == before, f"the unit as it was; helm: {undone}", 60)
+    server.restart()
+    wait(server.answers, "a scheduler")
+    release.remove()
+    one_restart(server, starts, 3)
+
+
+def drop_in_method(release):
+    """A file of our own; the unit stays as it is, and so it survives the installer."""
+    server = release.node
+    release.remove()
+    before, starts = unit(server), server.starts()
+    release.helm("install", "k3s.method=drop-in")
+    release.expect_ready()
+    one_restart(server, starts)
+    assert "kube-scheduler-arg+" in server.path(DROP_IN).read_text(), server.path(DROP_IN).read_text()
+    release.change()
+    release.expect_ready()
+    one_restart(server, starts, 2)
+    assert unit(server) == before, "the unit changed"
+    server.bed.verb("install-k3s", "--force", server.name)
+    release.expect_ready()
+    one_restart(server, starts, 3)
+    release.uninstall()
+    wait(server.answers, "a scheduler")
+    assert not server.path(DROP_IN).exists() and unit(server) == before, "the drop-in is left"
+    one_restart(server, starts, 4)
+
+
+def a_later_list_that_drops_ours(release):
+    """Somebody's drop-in without `+` after ours: the scheduler would not get our configuration, and we must not say Ready."""
+    server = release.node
+    release.remove()
+    release.helm("install", "k3s.method=drop-in")
+    release.expect_ready()
+    server.run(f"cat > {DROP_INS}/95-theirs.yaml", stdin="kube-scheduler-arg: [kube-api-burst=99]\n")
+    try:
+        server.restart()
+        wait(server.answers, "a scheduler")
+        wait(lambda: server.annotations().get("phase") != "Ready", "another phase than Ready", 90)
+    finally:
+        server.run("rm", f"{DROP_INS}/95-theirs.yaml")
+    server.restart()
+    release.expect_ready()
+    release.uninstall()
+
+
+def the_installer_again(release):
+    """It writes the unit anew and restarts k3s; the agent puts the edit back, with one more restart."""
+    server = release.node
+    ready(release)
+    starts = server.starts()
+    assert "restarted" in server.bed.verb("install-k3s", server.name)
+    release.expect_ready()
+    one_restart(server, starts, 2)
+    server.bed.verb("install-k3s", server.name, "--", "--disable", "traefik")
+    release.expect_ready()
+    assert "'traefik'" in unit(server).decode(), unit(server).decode()
+    one_restart(server, starts, 4)
+    server.bed.verb("install-k3s", server.name)
+    release.expect_ready()
+
+
+def add_foreign(server):
+    """An argument and a comment of somebody else, at the end of the command and of the unit."""
+    old = unit(server).decode()
+    head, command = old.split("    server \\\n", 1)
+    server.run(f"cat > {UNIT}", stdin=f"{head}    server \\\n{FOREIGN}{command}# theirs\n")
+    server.run("systemctl", "daemon-reload")
+
+
+def foreign_edits_in_between(release):
+    """They stay through a change and through the uninstall."""
+    server = release.node
+    release.remove()
+    before = unit(server).decode()
+    ready(release)
+    add_foreign(server)
+    release.change()
+    release.expect_ready()
+    now = unit(server).decode()
+    assert FOREIGN in now and "# theirs\n" in now, now
+    release.uninstall()
+    wait(server.answers, "a scheduler")
+    head, command = before.split("    server \\\n", 1)
+    assert unit(server).decode() == f"{head}    server \\\n{FOREIGN}{command}# theirs\n", unit(server).decode()
+    server.bed.verb("install-k3s", server.name)
+
+
+def edited_while_we_restart(release):
+    """Somebody writes the unit while our restart is under way: both edits are there in the end."""
+    server = release.node
+    ready(release)
+    starts = server.starts()
+    release.change()
+    wait(lambda: server.starts() > starts, "our restart", 60, pause=0.05)
+    add_foreign(server)
+    release.expect_ready()
+    time.sleep(SETTLE)
+    now = unit(server).decode()
+    assert FOREIGN in now and "# theirs\n" in now and "--kube-scheduler-arg=config=/" in now, now
+    time.sleep(QUIET)
+    assert server.starts() - starts <= 2, f"{server.starts() - starts} restarts of k3s"
+    release.remove()
+    server.bed.verb("install-k3s", server.name)
+    wait(server.answers, "a scheduler")
+
+
+def a_test_pod_is_bound(release):
+    """`schedpatch verify`, with a person's rights."""
+    server = release.node
+    ready(release)
+    server.run("cp /proc/$(pgrep -x schedpatch | head -n1)/exe /run/schedpatch-e2e")
+    said = server.run("/run/schedpatch-e2e verify --kubeconfig /etc/rancher/k3s/k3s.yaml 2>&1")
+    assert "bound" in said, said
+
+
+def by_hand_on_the_host(release):
+    """`apply`, a restart by a person, `restore`, another restart: no agent, no cluster."""
+    server, program = release.node, ROOT / "target/image/schedpatch"
+    release.remove()
+    before, mark = unit(server), another()
+    server.run("mkdir -p /run/e2e; cat > /run/e2e/config.yaml", stdin=text(mark))
+    for method, place in (("execstart", UNIT), ("drop-in", DROP_IN)):
+        flags = f"--k3s-method {method}"
+        assert "Nothing was written" in server.run(f"{program} plan --source /run/e2e {flags}")
+        said = server.run(f"{program} apply --source /run/e2e {flags} 2>&1")
+        assert "systemctl restart k3s" in said and "schedpatch" in server.path(place).read_text(), said
+        server.restart()
+        wait(lambda: server.runs_with() == mark, f"{method}: {server.last_scheduler()}", 60)
+        assert "Nothing to change" in server.run(f"{program} plan --source /run/e2e {flags}")
+        server.run(f"{program} restore --purge {flags} 2>&1")
+        server.restart()
+        wait(lambda: server.runs_with() == 16, f"{method}, restored: {server.last_scheduler()}", 60)
+        assert unit(server) == before and not server.path(DROP_IN).exists(), unit(server).decode()
+        assert not server.path(STATE).exists(), "a state directory is left"
+
+
+def a_crash_before_the_restart(release):
+    """Between `restore` and the restart, k3s dies by itself: it must come back, whichever command line systemd has loaded."""
+    server, program = release.node, ROOT / "target/image/schedpatch"
+    release.remove()
+    mark = another()
+    server.run("mkdir -p /run/e2e; cat > /run/e2e/config.yaml", stdin=text(mark))
+    server.run(f"{program} apply --source /run/e2e 2>&1")
+    server.restart()
+    wait(lambda: server.runs_with() == mark, "what was applied", 60)
+    try:
+        server.run(f"{program} restore --purge 2>&1")
+        starts = server.starts()
+        server.run("kill -9 $(systemctl show --property=MainPID --value k3s)")
+        wait(lambda: server.starts() > starts and server.answers(), "a scheduler after the crash", 45)
+    finally:
+        server.restart()
+        wait(server.answers, "a scheduler")
+
+
+def a_unit_with_another_name(release):
+    """INSTALL_K3S_NAME: k3s-prod.service."""
+    server, place = release.node, "/etc/systemd/system/k3s-prod.service"
+    release.remove()
+    rename(server, "k3s", "--k3s-name", "prod")
+    try:
+        before = server.path(place).read_bytes()
+        release.helm("install")
+        release.expect_ready()
+        assert b"--kube-scheduler-arg=config=/" in server.path(place).read_bytes(), server.path(place).read_text()
+        release.uninstall()
+        wait(server.answers, "a scheduler")
+        assert server.path(place).read_bytes() == before, server.path(place).read_text()
+    finally:
+        rename(server, "k3s-prod")
+
+
+def rename(server, old, *words):
+    server.run(f"systemctl disable --now {old} && rm {UNIT.replace('k3s.', f'{old}.')}* && systemctl daemon-reload")
+    server.bed.verb("install-k3s", *words, server.name)
+    wait(server.answers, "a scheduler")
+
+
+def hand_patched(release):
+    """As the manual way says: a person's own `config=` in the unit is taken over, not doubled."""
+    server = release.node
+    release.remove()
+    mark = another()
+    place = "/var/lib/rancher/k3s/agent/config.yaml"
+    server.run(f"cat > {place}", stdin=f"""\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+parallelism: {mark}
+clientConnection: {{kubeconfig: /var/lib/rancher/k3s/server/cred/scheduler.kubeconfig}}
+""")
+    server.bed.verb("install-k3s", server.name, "--", f"--kube-scheduler-arg=config={place}")
+    wait(lambda: server.runs_with() == mark, "the person's configuration")
+    by_hand = unit(server)
+    release.helm("install")
+    release.expect_ready()
+    assert server.last_scheduler().count("--config=") == 1, server.last_scheduler()
+    release.uninstall()
+    wait(lambda: server.runs_with() == mark, "the person's configuration again")
+    assert unit(server) == by_hand, unit(server).decode()
+    server.bed.verb("install-k3s", server.name)
+    wait(server.answers, "a scheduler")

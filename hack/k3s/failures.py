@@ -1,0 +1,170 @@
+"""What goes wrong: a configuration that takes the whole server down, agents that die, power that fails."""
+
+import os
+import signal
+import time
+
+from .bed import BEDS, wait
+from .changes import QUIET, one_restart
+from .release import SETTLE, ready, unit
+
+
+def own_start(server):
+    """How long this server takes from the restart until its scheduler answers."""
+    begin = time.monotonic()
+    server.restart()
+    wait(server.answers, "a scheduler", 120, pause=0.1)
+    return time.monotonic() - begin
+
+
+def bad_configuration(release):
+    """Only the scheduler sees it: the server goes down, and comes back by itself."""
+    server = release.node
+    ready(release)
+    start, good, before = own_start(server), release.mark, unit(server)
+    release.expect_ready()
+    starts = server.starts()
+    release.change(is_bad=True)
+    wait(lambda: server.starts() > starts, "a trial", 60, pause=0.05)
+    begin, limit = time.monotonic(), 2 * start + SETTLE + 30
+    wait(lambda: server.runs_with() == good and not server.is_trying(), "the old configuration", 240, pause=0.2)
+    took = time.monotonic() - begin
+    told = release.wait_for(server, "RolledBack")
+    assert unit(server) == before, "the unit was touched by a trial"
+    seen = f"back after {took:.1f} s (own start {start:.1f} s, limit {limit:.1f} s), {server.starts() - starts} starts of k3s"
+    assert took <= limit, f"{seen}: {told}"
+    starts = server.starts()
+    one_restart(server, starts, 0)  # not tried again
+    release.change()
+    release.expect_ready()
+    return seen
+
+
+def killed_at(step, moment):
+    """A check that kills the agent at a moment of a change; the next one brings it to its end, with one restart in all."""
+
+    def check(release):
+        server = release.node
+        ready(release)
+        starts, before = server.starts(), unit(server)
+        victims = server.agent_pids()
+        release.change()
+        end = time.monotonic() + 90
+        while not moment(server, starts, before):
+            assert time.monotonic() < end, f"never: {step}"
+            time.sleep(0.0005)
+        for victim in victims:
+            try:
+                os.kill(victim, signal.SIGKILL)
+            except ProcessLookupError:
+                raise AssertionError("the agent ended by itself") from None
+        release.expect_ready(seconds=300)
+        assert not server.is_trying(), "the volatile drop-in is left"
+        one_restart(server, starts)
+
+    check.__name__ = f"the_agent_is_killed_{step}"
+    return check
+
+
+def restarted(server, starts, _):
+    return server.starts() > starts
+
+
+def written(server, _, before):
+    try:
+        return unit(server) != before
+    except FileNotFoundError:
+        return False
+
+
+KILLED = [
+    killed_at("as_the_trial_is_written", lambda server, *_: server.is_trying()),
+    killed_at("half_a_second_later", lambda server, *_: server.is_trying() and time.sleep(0.5) is None),
+    killed_at("while_k3s_restarts", restarted),
+    killed_at("while_the_scheduler_settles", lambda server, starts, _: restarted(server, starts, _) and server.answers()),
+    killed_at("as_the_unit_is_written", written),
+    killed_at("as_the_trial_is_removed", lambda server, starts, before: written(server, starts, before) and not server.is_trying()),
+]
+
+
+def killed_while_rolling_back(release):
+    server = release.node
+    ready(release)
+    good, starts = release.mark, server.starts()
+    release.change(is_bad=True)
+    wait(server.is_trying, "a trial", 60, pause=0.002)
+    wait(lambda: not server.is_trying(), "the way back", 120, pause=0.0005)
+    server.kill_agent()
+    wait(lambda: server.runs_with() == good, "the old configuration", 240)
+    release.wait_for(server, "RolledBack")
+    wait(lambda: server.runs_with() == good, "the old configuration", 60)
+    seen = server.starts() - starts
+    one_restart(server, server.starts(), 0)
+    release.change()
+    release.expect_ready()
+    return f"{seen} starts of k3s"
+
+
+def trial_is_lost(release, loss):
+    """The node ends in the middle of a trial. The first scheduler after that runs with the old command line."""
+    server = release.node
+    ready(release)
+    starts, before, old = server.starts(), unit(server), server.last_scheduler().split(" --config=")[1].split()[0]
+    release.change()
+    wait(lambda: server.starts() > starts, "a trial", 60, pause=0.02)
+    wait(server.answers, "the new scheduler", 60, pause=0.05)
+    assert server.is_trying() and unit(server) == before, "too late: the unit is written"
+    known = server.starts()
+    loss(server)
+    server.come_back()
+    wait(lambda: server.starts() > known, "a start", 60)
+    wait(lambda: server.last_scheduler(known + 1), "a scheduler", 60)
+    first = server.last_scheduler(known + 1)
+    assert f"--config={old}" in first, f"after the loss the new command line ran: {first}"
+    release.expect_ready(seconds=300)
+    time.sleep(QUIET)
+    # one by the boot, one by the trial once more
+    assert server.starts() - known == 2, f"{server.starts() - known} starts of k3s after the loss"
+
+
+def power_cut_in_a_trial(release):
+    trial_is_lost(release, lambda server: server.lose())
+
+
+def reboot_in_a_trial(release):
+    def shut_down(server):
+        server.run("systemctl poweroff", check=False)
+        pid = (BEDS / server.bed.name / server.name / "pid").read_text().strip()
+        wait(lambda: not os.path.exists(f"/proc/{pid}"), "the node is off", 120)
+
+    trial_is_lost(release, shut_down)
+
+
+def power_cut_after_the_commit(release):
+    """The unit is proven and written: the new command line runs after the boot, and nothing more happens."""
+    server = release.node
+    ready(release)
+    before = unit(server)
+    release.change()
+    wait(lambda: unit(server) != before, "the unit is written", 120, pause=0.0005)
+    known = server.starts()
+    server.lose()
+    server.come_back()
+    release.expect_ready()
+    time.sleep(QUIET)
+    assert server.starts() - known <= 2, f"{server.starts() - known} starts of k3s after the loss"
+
+
+def late_scheduler(release):
+    """With the cloud controller the scheduler starts half a minute after READY: that is no failure."""
+    server = release.node
+    place = "/etc/rancher/k3s/config.yaml.d/50-cloud.yaml"
+    ready(release)
+    server.run(f"mkdir -p /etc/rancher/k3s/config.yaml.d; cat > {place}", stdin="disable-cloud-controller: false\n")
+    try:
+        starts = server.starts()
+        release.change()
+        release.expect_ready()
+        one_restart(server, starts)
+    finally:
+        server.run("rm", place)

@@ -1,0 +1,128 @@
+"""Two and three servers with embedded etcd: one at a time, and not without a quorum unless a person says so."""
+
+import threading
+import time
+
+from .bed import wait
+from .release import ready
+
+
+class Changing:
+    """Looks five times a second which servers are in change: a trial is there, or k3s has started no scheduler yet."""
+
+    def __init__(self, bed):
+        self.bed, self.together, self.seen = bed, [], set()
+        self.is_over = threading.Event()
+        self.thread = threading.Thread(target=self.look, daemon=True)
+
+    def look(self):
+        while not self.is_over.wait(0.2):
+            now = {server.name for server in self.bed.nodes if server.is_trying() or not server.last_scheduler()}
+            self.seen |= now
+            if len(now) > 1:
+                self.together.append(sorted(now))
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_over.set()
+        self.thread.join()
+
+
+def starts(bed):
+    return {server.name: server.starts() for server in bed.nodes}
+
+
+def one_each(bed, before, expected=1):
+    time.sleep(20)
+    found = {name: now - before[name] for name, now in starts(bed).items()}
+    assert set(found.values()) == {expected}, f"restarts of k3s: {found}"
+
+
+def two_servers_need_consent(release):
+    """To restart one of two takes the API away from both."""
+    bed = release.bed
+    release.remove()
+    before = starts(bed)
+    release.helm("install")
+    time.sleep(90)  # longer than a server must have been Ready
+    told = {server.name: server.annotations() for server in bed.nodes}
+    assert starts(bed) == before, f"k3s was restarted: {told}"
+    assert all(each.get("phase") in ("Waiting", "Blocked") for each in told.values()), told
+    assert any("quorum" in each.get("message", "").lower() for each in told.values()), told
+    with Changing(bed) as changing:
+        release.helm("upgrade", "rollout.allowQuorumLoss=true")
+        release.expect_ready(seconds=400)
+    assert not changing.together and len(changing.seen) == 2, (changing.together, changing.seen)
+    one_each(bed, before)
+
+
+def change_on_two_servers(release):
+    bed = release.bed
+    ready(release, "rollout.allowQuorumLoss=true")
+    before = starts(bed)
+    with Changing(bed) as changing:
+        release.change()
+        release.expect_ready(seconds=400)
+    assert not changing.together and len(changing.seen) == 2, (changing.together, changing.seen)
+    one_each(bed, before)
+
+
+def three_servers_one_at_a_time(release):
+    """Install, change, uninstall: never two in change at once, one restart each."""
+    bed = release.bed
+    release.remove()
+    begin = time.monotonic()
+    for what in (lambda: release.helm("install"), release.change):
+        before = starts(bed)
+        with Changing(bed) as changing:
+            what()
+            release.expect_ready(seconds=600)
+        assert not changing.together and len(changing.seen) == 3, (changing.together, changing.seen)
+        one_each(bed, before)
+    before = starts(bed)
+    with Changing(bed) as changing:
+        release.uninstall()
+        for server in bed.nodes:
+            wait(server.answers, "a scheduler")
+            assert "--config=" not in server.last_scheduler(), server.last_scheduler()
+    assert not changing.together, changing.together
+    one_each(bed, before)
+    return f"install, change and uninstall after {time.monotonic() - begin:.0f} s"
+
+
+def bad_configuration_on_one_of_three(release):
+    """The first that tries it comes back; the others never try."""
+    bed = release.bed
+    ready(release)
+    before, good = starts(bed), release.mark
+    with Changing(bed) as changing:
+        release.change(is_bad=True)
+        wait(lambda: any(server.annotations().get("phase") == "RolledBack" for server in bed.nodes), "a rollback", 300)
+        for server in bed.nodes:
+            wait(lambda server=server: server.runs_with() == good, f"{server.name} with the old configuration", 120)
+    time.sleep(60)
+    found = {name: now - before[name] for name, now in starts(bed).items() if now != before[name]}
+    assert len(found) == 1 and len(changing.seen) == 1, f"restarts of k3s: {found}, trials: {changing.seen}"
+    release.change()
+    release.expect_ready(seconds=400)
+    return f"starts of k3s: {found}"
+
+
+def a_lost_server_stops_the_rollout(release):
+    """Nobody begins while another server that runs etcd is not Ready; it goes on when that one is back."""
+    bed = release.bed
+    ready(release)
+    lost, others = bed.nodes[2], bed.nodes[:2]
+    lost.lose()
+    try:
+        wait(lambda: " Ready" not in release.node.kubectl("get", "node", lost.name, "--no-headers", check=False), "NotReady", 120)
+        before = {server.name: server.starts() for server in others}
+        release.change()
+        time.sleep(60)
+        assert {server.name: server.starts() for server in others} == before, "a server was restarted without a quorum to spare"
+    finally:
+        lost.come_back()
+    release.expect_ready(seconds=600)
