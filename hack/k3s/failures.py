@@ -30,7 +30,7 @@ def bad_configuration(release):
     wait(lambda: server.runs_with() == good and not server.is_trying(), "the old configuration", 240, pause=0.2)
     took = time.monotonic() - begin
     told = release.wait_for(server, "RolledBack")
-    assert unit(server) == before, "the unit was touched by a trial"
+    assert unit(server) == before, f"the unit was touched by a trial:\n{unit(server).decode()}\nbefore:\n{before.decode()}"
     seen = f"back after {took:.1f} s (own start {start:.1f} s, limit {limit:.1f} s), {server.starts() - starts} starts of k3s"
     assert took <= limit, f"{seen}: {told}"
     starts = server.starts()
