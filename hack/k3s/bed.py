@@ -70,6 +70,10 @@ class Server:
         """How often k3s was started."""
         return len(BEGINS.findall(self.log()))
 
+    def lost_leaderships(self):
+        """How often k3s ended because etcd was too slow for one of its leases: nobody asked for those starts."""
+        return len(re.findall(r"Shutdown request received: .*leader ?election lost", self.log(), re.I))
+
     def last_scheduler(self, start=-1):
         """The command line of the scheduler that the last start of k3s ran, or an earlier one; empty if there was none."""
         part = BEGINS.split(self.log())[start]

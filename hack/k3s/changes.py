@@ -24,8 +24,8 @@ def patch_and_uninstall(release):
     assert unit(server) == before, unit(server).decode()
     assert "--config=" not in server.last_scheduler(), server.last_scheduler()
     one_restart(server, starts)
-    traces = server.run(f"find {DROP_INS} {VOLATILE} /var/lib/schedpatch -name '*' 2>/dev/null", check=False)
-    assert "schedpatch" not in traces, traces
+    files = server.run(f"find {DROP_INS} {VOLATILE} {STATE} -type f 2>/dev/null", check=False)
+    assert "schedpatch" not in files, files
     assert not server.annotations(), server.annotations()
 
 
@@ -41,6 +41,17 @@ def content_change(release):
     release.change()
     release.expect_ready()
     one_restart(server, starts)
+
+
+def change_by_helm_upgrade(release):
+    """Helm still writes to the API after the ConfigMap has changed: k3s must not restart under its hands."""
+    server = release.node
+    ready(release)
+    starts = server.starts()
+    for _ in range(3):
+        release.helm("upgrade", mark=another())
+        release.expect_ready()
+    one_restart(server, starts, 3)
 
 
 def no_restart_without_a_change(release):
@@ -123,19 +134,28 @@ def a_later_list_that_drops_ours(release):
 
 
 def the_installer_again(release):
-    """It writes the unit anew and restarts k3s; the agent puts the edit back, with one more restart."""
+    """It writes the unit anew and restarts k3s; the agent puts the edit back, with one more restart at most."""
     server = release.node
     ready(release)
     starts = server.starts()
     assert "restarted" in server.bed.verb("install-k3s", server.name)
-    release.expect_ready()
-    one_restart(server, starts, 2)
+    put_back(release, starts)
+    starts = server.starts()
     server.bed.verb("install-k3s", server.name, "--", "--disable", "traefik")
-    release.expect_ready()
+    put_back(release, starts)
     assert "'traefik'" in unit(server).decode(), unit(server).decode()
-    one_restart(server, starts, 4)
     server.bed.verb("install-k3s", server.name)
+    wait(lambda: b"--kube-scheduler-arg=config=/" in unit(server), "the edit is back", 90)
     release.expect_ready()
+
+
+def put_back(release, starts):
+    """The agent may be so quick that its restart and the installer's are one."""
+    server = release.node
+    wait(lambda: b"--kube-scheduler-arg=config=/" in unit(server), "the edit is back", 90)
+    release.expect_ready()
+    time.sleep(QUIET)
+    assert server.starts() - starts in (1, 2), f"{server.starts() - starts} restarts of k3s"
 
 
 def add_foreign(server):
@@ -189,7 +209,7 @@ def a_test_pod_is_bound(release):
     ready(release)
     server.run("cp /proc/$(pgrep -x schedpatch | head -n1)/exe /run/schedpatch-e2e")
     said = server.run("/run/schedpatch-e2e verify --kubeconfig /etc/rancher/k3s/k3s.yaml 2>&1")
-    assert "bound" in said, said
+    assert "scheduled   on" in said, said
 
 
 def by_hand_on_the_host(release):
@@ -199,7 +219,7 @@ def by_hand_on_the_host(release):
     before, mark = unit(server), another()
     server.run("mkdir -p /run/e2e; cat > /run/e2e/config.yaml", stdin=text(mark))
     for method, place in (("execstart", UNIT), ("drop-in", DROP_IN)):
-        flags = f"--k3s-method {method}"
+        flags = f"--k3s-restart manual --k3s-method {method}"
         assert "Nothing was written" in server.run(f"{program} plan --source /run/e2e {flags}")
         said = server.run(f"{program} apply --source /run/e2e {flags} 2>&1")
         assert "systemctl restart k3s" in said and "schedpatch" in server.path(place).read_text(), said
@@ -213,17 +233,31 @@ def by_hand_on_the_host(release):
         assert not server.path(STATE).exists(), "a state directory is left"
 
 
+def by_hand_with_a_restart(release):
+    """`apply` and `restore` restart k3s themselves where nobody says otherwise."""
+    server, program = release.node, ROOT / "target/image/schedpatch"
+    release.remove()
+    before, mark, starts = unit(server), another(), server.starts()
+    server.run("mkdir -p /run/e2e; cat > /run/e2e/config.yaml", stdin=text(mark))
+    server.run(f"{program} apply --source /run/e2e 2>&1")
+    wait(lambda: server.runs_with() == mark, lambda: server.last_scheduler(), 60)
+    server.run(f"{program} restore --purge 2>&1")
+    wait(lambda: server.runs_with() == 16, lambda: server.last_scheduler(), 60)
+    one_restart(server, starts, 2)
+    assert unit(server) == before and not server.path(STATE).exists(), unit(server).decode()
+
+
 def a_crash_before_the_restart(release):
     """Between `restore` and the restart, k3s dies by itself: it must come back, whichever command line systemd has loaded."""
     server, program = release.node, ROOT / "target/image/schedpatch"
     release.remove()
     mark = another()
     server.run("mkdir -p /run/e2e; cat > /run/e2e/config.yaml", stdin=text(mark))
-    server.run(f"{program} apply --source /run/e2e 2>&1")
+    server.run(f"{program} apply --k3s-restart manual --source /run/e2e 2>&1")
     server.restart()
     wait(lambda: server.runs_with() == mark, "what was applied", 60)
     try:
-        server.run(f"{program} restore --purge 2>&1")
+        server.run(f"{program} restore --k3s-restart manual --purge 2>&1")
         starts = server.starts()
         server.run("kill -9 $(systemctl show --property=MainPID --value k3s)")
         wait(lambda: server.starts() > starts and server.answers(), "a scheduler after the crash", 45)

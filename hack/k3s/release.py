@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+import re
 import subprocess
 import time
 
@@ -74,6 +75,11 @@ class Release:
             self.mark = mark
         return mark
 
+    def present(self):
+        """What the ConfigMap asks for."""
+        config = self.node.kubectl("-n", NAMESPACE, "get", "configmap", "schedpatch", "-o", "yaml")
+        return int(re.search(r"parallelism: (\d+)", config)[1])
+
     def uninstall(self):
         self.node.run("helm", "uninstall", "schedpatch", "--namespace", NAMESPACE, "--wait", "--timeout=10m", seconds=700)
 
@@ -120,7 +126,7 @@ class Release:
 def ready(release, *values):
     """A release with these values that has proven its configuration."""
     if release.is_installed():
-        release.helm("upgrade", *values)
+        release.helm("upgrade", *values, mark=release.mark or release.present())
     else:
         release.helm("install", *values)
     release.expect_ready()

@@ -46,6 +46,8 @@ pub struct Options {
     pub resync: Duration,
     /// What follows on the other nodes when a change fails on one
     pub on_failure: OnFailure,
+    /// Whether a server may be changed though etcd stands still meanwhile
+    pub allows_quorum_loss: bool,
     /// Who installed this agent
     pub release: Release,
     /// How long to wait for another writer

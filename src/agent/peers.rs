@@ -15,7 +15,7 @@ use crate::cluster::{AskError, CONTROL_PLANE_LABELS, asked};
 use crate::fleet;
 use crate::report::PeerCounts;
 use crate::revision::Digest;
-use crate::rollout::{self, AgentState, Other, Scheduler};
+use crate::rollout::{self, AgentState, Other, OtherEtcd, Scheduler};
 use crate::target::{self, SCHEDULER_PODS, SchedulerElsewhere};
 
 /// Where kubelets renew their Leases: a node's own has its name.
@@ -34,6 +34,8 @@ pub(super) struct Peers {
     /// This node's own scheduler
     pub is_healthy: bool,
     pub is_leader: bool,
+    /// Whether this node has a member of etcd
+    pub runs_etcd: bool,
     /// UID of the agents' DaemonSet, and whether it has a newer template than that of this agent
     pub daemon_set: String,
     pub is_outdated: bool,
@@ -41,6 +43,9 @@ pub(super) struct Peers {
     pub has_traces: bool,
     pub counts: PeerCounts,
 }
+
+/// The label of nodes that have a member of etcd.
+const ETCD_LABEL: &str = "node-role.kubernetes.io/etcd";
 
 /// Objects of which only a part is read.
 #[derive(Debug, Deserialize)]
@@ -51,7 +56,13 @@ struct List<T> {
 #[derive(Clone, Debug, Deserialize)]
 struct NodeItem {
     metadata: ObjectMeta,
+    spec: Option<NodeSpec>,
     status: Option<NodeStatus>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct NodeSpec {
+    unschedulable: Option<bool>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -118,6 +129,7 @@ pub(super) async fn read(
         names: all.keys().cloned().collect(),
         is_healthy: is_healthy(node),
         is_leader: leading.as_deref() == Some(node),
+        runs_etcd: all.get(node).is_some_and(runs_etcd),
         daemon_set: set.as_ref().and_then(|set| set.uid.clone()).unwrap_or_default(),
         is_outdated: set.as_ref().and_then(template).is_some_and(|newest| newest > release.template),
         has_traces: all.values().any(has_traces) || schedulers.values().any(|one| one.revision.is_some()),
@@ -151,7 +163,16 @@ fn other(
         wanted: digest("digest"),
         proven: digest("verified-digest"),
         scheduler: scheduler.map(of_pod).unwrap_or_default(),
+        etcd: OtherEtcd {
+            runs: runs_etcd(item),
+            is_cordoned: item.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true),
+        },
     }
+}
+
+/// k3s says on the node itself that it runs etcd there.
+fn runs_etcd(item: &NodeItem) -> bool {
+    item.metadata.labels.as_ref().and_then(|labels| labels.get(ETCD_LABEL)).is_some_and(|value| value == "true")
 }
 
 fn of_pod(one: &SchedulerElsewhere) -> Scheduler {

@@ -126,6 +126,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "WHAT", default_value = "back", value_enum, env = "SCHEDPATCH_ON_FAILURE")]
     on_failure: OnFailureArg,
 
+    /// On k3s with two servers that run etcd: change them all the same, though the API stands still while either restarts
+    #[arg(long, env = "SCHEDPATCH_ALLOW_QUORUM_LOSS")]
+    allow_quorum_loss: bool,
+
     /// A ConfigMap with what is wanted, read through the API; may be given several times, and in the environment one on each line.
     /// The directories of --source show the same ConfigMaps in the same order, for commands in the pod and for an agent that may
     /// not read them
@@ -238,6 +242,7 @@ impl Args {
                 OnFailureArg::Back => OnFailure::Back,
                 OnFailureArg::Stop => OnFailure::Stop,
             },
+            allows_quorum_loss: self.allow_quorum_loss,
             release: Release {
                 namespace: self.namespace.clone(),
                 daemon_set: self.daemon_set.clone(),

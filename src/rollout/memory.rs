@@ -20,6 +20,7 @@ pub struct Memory {
     turn: Since<Option<Entry>>,
     record: Since<Option<Record>>,
     health: Since<Vec<(String, bool)>>,
+    members: Since<Vec<(String, bool)>>,
     /// With the process that has the turn: another one may do something else
     holder: Since<Option<(Scheduler, String, u64)>>,
     /// The holder's heartbeat when its turn was first seen
@@ -57,6 +58,8 @@ impl Memory {
             others.iter().map(|other| (other.name.clone(), other.is_ready && other.scheduler.is_healthy)).collect(),
             answered,
         );
+        let members = others.iter().filter(|other| other.etcd.runs);
+        self.members.note(members.map(|other| (other.name.clone(), other.keeps_quorum())).collect(), answered);
         let of_entry = |entry: &Entry| Some((holder?.scheduler.clone(), entry.nonce.clone(), entry.number));
         self.holder.note(record.entry.as_ref().and_then(of_entry), answered);
         if self.turn.note(record.entry.clone(), answered) {
@@ -69,6 +72,7 @@ impl Memory {
             record: answered.saturating_sub(self.record.since),
             health: answered.saturating_sub(self.health.since),
             holder: answered.saturating_sub(self.holder.since),
+            members: answered.saturating_sub(self.members.since),
             has_holder_reported,
         }
     }

@@ -19,5 +19,7 @@ pub use lost::is_trace;
 pub use memory::{MAX_GAP, Memory};
 pub use order::Waiting;
 pub use record::{ChangeKind, Entry, Failed, Record, RecordError, Stopped, Uninstall};
-pub use view::{AgentState, Me, OnFailure, Other, Scheduler, Sealed, View, WaitLimits, Waited, Work};
+pub use view::{
+    AgentState, Me, OnFailure, Other, OtherEtcd, OwnEtcd, Scheduler, Sealed, View, WaitLimits, Waited, Work,
+};
 pub use want::{NeededChange, needed_change};

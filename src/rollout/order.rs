@@ -38,6 +38,13 @@ pub enum Waiting {
     },
     /// No other scheduler is healthy now, and one may be soon
     LastHealthy,
+    /// A change here restarts a member of etcd, and another one is not there, or not for long enough
+    Quorum {
+        /// Which; none if all are there, but not for long enough
+        node: Option<String>,
+    },
+    /// There are two members of etcd, and both are needed
+    TwoMembers,
     /// The record was lost, and others may know more
     Rebuilding {
         /// The node that may still be in the middle of a change
@@ -78,10 +85,29 @@ pub(super) fn must_not_go(view: &View<'_>, wanted: NeededChange) -> Option<Waiti
         Some(Waiting::Outdated)
     } else if is_last && !others.is_empty() && waited.health < limits.patience {
         Some(Waiting::LastHealthy)
+    } else if let Some(waiting) = quorum(view) {
+        Some(waiting)
     } else if me.awaits_preflight {
         Some(Waiting::Preflight)
     } else {
         None
+    }
+}
+
+/// Whether the cluster's data could stand still if a member of etcd restarts here.
+fn quorum(view: &View<'_>) -> Option<Waiting> {
+    let View { me, others, waited, limits, .. } = view;
+    if !me.etcd.restarts {
+        return None;
+    }
+    let members: Vec<&Other> = others.iter().filter(|other| other.etcd.runs).collect();
+    match members.as_slice() {
+        [] => None,
+        [_] if !me.etcd.may_lose_quorum => Some(Waiting::TwoMembers),
+        _ => match members.iter().find(|other| !other.keeps_quorum()) {
+            Some(other) => Some(Waiting::Quorum { node: Some(other.name.clone()) }),
+            None => (waited.members < limits.quorum).then_some(Waiting::Quorum { node: None }),
+        },
     }
 }
 

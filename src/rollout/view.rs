@@ -84,6 +84,26 @@ pub struct Me {
     pub is_leader: bool,
     /// Whether the scheduler itself has not accepted yet what this node would commit next
     pub awaits_preflight: bool,
+    /// What a change here does to the cluster's data
+    pub etcd: OwnEtcd,
+}
+
+/// Whether a change takes a member of etcd away for a while.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct OwnEtcd {
+    /// Whether it restarts one with the scheduler
+    pub restarts: bool,
+    /// Whether a person has said that etcd may stand still meanwhile
+    pub may_lose_quorum: bool,
+}
+
+/// The member of etcd on another node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct OtherEtcd {
+    /// Whether there is one
+    pub runs: bool,
+    /// Whether somebody has cordoned the node, and may be about to take it away
+    pub is_cordoned: bool,
 }
 
 /// A digest that every node had proved.
@@ -127,6 +147,8 @@ pub struct Other {
     pub proven: Option<Digest>,
     /// Its scheduler
     pub scheduler: Scheduler,
+    /// Its member of etcd
+    pub etcd: OtherEtcd,
 }
 
 /// The agent on another node.
@@ -168,6 +190,8 @@ pub struct Waited {
     pub health: Duration,
     /// The scheduler of the node whose turn it is, as it is
     pub holder: Duration,
+    /// The other members of etcd as they are
+    pub members: Duration,
     /// Whether the kubelet of that node has reported since the turn was first seen
     pub has_holder_reported: bool,
 }
@@ -187,12 +211,21 @@ pub struct WaitLimits {
     pub clear: Duration,
     /// So long a node waits for others who could go first
     pub patience: Duration,
+    /// So long every other member of etcd must have been there
+    pub quorum: Duration,
 }
 
 impl Me {
     /// Whether a digest failed here, and nobody said since to try it again.
     pub(super) fn is_bad(&self, digest: Digest, record: &Record) -> bool {
         self.marks.iter().any(|(failed, retries)| failed.digest == digest && *retries >= record.retries)
+    }
+}
+
+impl Other {
+    /// Whether its member of etcd is there and stays, as far as anybody can say.
+    pub(super) fn keeps_quorum(&self) -> bool {
+        self.is_ready && !self.etcd.is_cordoned
     }
 }
 

@@ -102,6 +102,7 @@ impl Sandbox {
             limits: LIMITS,
             resync: RESYNC,
             on_failure: OnFailure::Back,
+            allows_quorum_loss: false,
             release: Release::default(),
             lock_timeout: LOCK_TIMEOUT,
             clock,

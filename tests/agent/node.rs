@@ -114,6 +114,7 @@ impl Node {
             limits: Limits { settle: Duration::from_secs(10), timeout: Duration::from_mins(5) },
             resync: Duration::from_mins(10),
             on_failure: OnFailure::Back,
+            allows_quorum_loss: false,
             release,
             lock_timeout: Duration::from_millis(200),
             clock: now,

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use schedpatch::revision::Digest;
 use schedpatch::rollout::{
-    ChangeKind, Failed, Me, NeededChange, NextStep, OnFailure, Other, Record, Sealed, View, Why, Work, is_trace, step,
+    ChangeKind, Failed, Me, NeededChange, NextStep, OnFailure, Other, OwnEtcd, Record, Sealed, View, Why, Work,
+    is_trace, step,
 };
 use schedpatch::timestamp::Timestamp;
 
@@ -281,6 +282,7 @@ impl World {
             is_healthy: node.health == Health::Healthy,
             is_leader: self.leader == number,
             awaits_preflight: false,
+            etcd: OwnEtcd::default(),
         }
     }
 

@@ -11,6 +11,7 @@
 )]
 
 mod agent;
+mod etcd;
 mod events;
 mod laws;
 mod lost;

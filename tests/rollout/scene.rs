@@ -2,8 +2,8 @@
 
 use schedpatch::revision::Digest;
 use schedpatch::rollout::{
-    AgentState, ChangeKind, Entry, Failed, Me, NextStep, OnFailure, Other, Record, Scheduler, Sealed, View, Waited,
-    Waiting, Why, Work, step,
+    AgentState, ChangeKind, Entry, Failed, Me, NextStep, OnFailure, Other, OtherEtcd, OwnEtcd, Record, Scheduler,
+    Sealed, View, Waited, Waiting, Why, Work, step,
 };
 use schedpatch::timestamp::Timestamp;
 
@@ -48,6 +48,7 @@ pub fn scene() -> Scene {
         is_healthy: true,
         is_leader: false,
         awaits_preflight: false,
+        etcd: OwnEtcd::default(),
     };
     let other = |name: &str| Other {
         name: name.to_owned(),
@@ -65,6 +66,7 @@ pub fn scene() -> Scene {
             instance: "first".to_owned(),
             is_healthy: true,
         },
+        etcd: OtherEtcd::default(),
     };
     let record = Record { digest: Some(old), sealed: Some(old), seals: 1, ..Record::default() };
     Scene {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use schedpatch::revision::Digest;
-use schedpatch::rollout::{AgentState, Failed, Memory, Other, Record, Scheduler, WaitLimits};
+use schedpatch::rollout::{AgentState, Failed, Memory, Other, OtherEtcd, Record, Scheduler, WaitLimits};
 
 use crate::agent::Next;
 
@@ -14,6 +14,7 @@ pub const LIMITS: WaitLimits = WaitLimits {
     settle: Duration::from_secs(10),
     clear: Duration::from_mins(1),
     patience: Duration::from_mins(2),
+    quorum: Duration::from_mins(1),
 };
 
 /// So long a scheduler takes to start.
@@ -314,6 +315,7 @@ impl Node {
             wanted: None,
             proven: None,
             scheduler: Scheduler { is_healthy: true, ..Scheduler::default() },
+            etcd: OtherEtcd::default(),
         };
         Self {
             name,

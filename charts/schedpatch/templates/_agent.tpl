@@ -35,6 +35,10 @@
   (list "CONFIG_MAP" (join "\n" $maps))
   (list "DAEMON_SET" (include "schedpatch.fullname" .))
   (list "ACCEPT" (join "\n" .Values.accept))
+  (list "K3S_METHOD" (ternary .Values.k3s.method "" (eq .Values.platform "k3s")))
+  (list "K3S_RESTART" (ternary .Values.k3s.restart "" (eq .Values.platform "k3s")))
+  (list "TARGET" (include "schedpatch.k3sTarget" .))
+  (list "ALLOW_QUORUM_LOSS" (ternary "true" "" .Values.rollout.allowQuorumLoss))
   (list "LOCK_TIMEOUT" .Values.lockTimeout)
   (list "PREFLIGHT" .Values.preflight)
   (list "PREFLIGHT_TIMEOUT" .Values.preflightTimeout)
@@ -68,5 +72,32 @@ port: {{ .Values.listen.port }}
 
 {{/* Directories that are only read, those above others first. */}}
 {{- define "schedpatch.readPaths" -}}
-{{- concat .Values.extraHostPaths .Values.scheduler.mounts | uniq | sortAlpha | toJson -}}
+{{- $paths := concat .Values.extraHostPaths .Values.scheduler.mounts -}}
+{{- if eq .Values.platform "k3s" -}}
+{{- /* the bus as a directory: its socket is another file when it starts anew */ -}}
+{{- $other := ternary .Values.k3s.configDir "/etc/systemd/system" (eq .Values.k3s.method "execstart") -}}
+{{- $paths = concat $paths (list $other .Values.k3s.binDir "/run/dbus") -}}
+{{- end -}}
+{{- $paths | uniq | sortAlpha | toJson -}}
+{{- end -}}
+
+{{/* With another configuration directory the file of the method drop-in is there. */}}
+{{- define "schedpatch.k3sTarget" -}}
+{{- $is := and (eq .Values.platform "k3s") (eq .Values.k3s.method "drop-in") (ne .Values.k3s.configDir "/etc/rancher/k3s") -}}
+{{- if $is }}{{ .Values.k3s.configDir }}/config.yaml.d/90-schedpatch.yaml{{ end -}}
+{{- end -}}
+
+{{/* Annotations of the pods; before Kubernetes 1.30 AppArmor is switched off by one. */}}
+{{- define "schedpatch.podAnnotations" -}}
+{{- $all := .Values.podAnnotations -}}
+{{- if and (eq .Values.platform "k3s") (not (semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version)) -}}
+{{- $all = merge (dict "container.apparmor.security.beta.kubernetes.io/schedpatch" "unconfined") $all -}}
+{{- end -}}
+{{- $all | toYaml -}}
+{{- end -}}
+
+{{/* SELinux keeps usual containers off the host's message bus. */}}
+{{- define "schedpatch.seLinuxOptions" -}}
+{{- $usual := ternary (dict "type" "spc_t") dict (eq .Values.platform "k3s") -}}
+{{- default $usual .Values.seLinuxOptions | toYaml -}}
 {{- end -}}

@@ -66,10 +66,15 @@ subjects:
 {{- end -}}
 {{- end -}}
 
-{{/* Where the platform has its static pods, as in src/platform. */}}
+{{/* Where the platform has what is edited, as in src/platform: static pods, or the unit of k3s, or its configuration. */}}
 {{- define "schedpatch.manifestDir" -}}
 {{- $usual := dict "kubeadm" "/etc/kubernetes/manifests" "rke2" "/var/lib/rancher/rke2/agent/pod-manifests" -}}
+{{- if eq .Values.platform "k3s" -}}
+{{- if .Values.manifestDir }}{{ fail "manifestDir is for static pods, and k3s has none; see the values k3s" }}{{ end -}}
+{{- ternary "/etc/systemd/system" .Values.k3s.configDir (eq .Values.k3s.method "execstart") -}}
+{{- else -}}
 {{- default (get $usual .Values.platform) .Values.manifestDir -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The ConfigMap that says what is wanted. */}}

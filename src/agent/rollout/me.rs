@@ -8,7 +8,7 @@ use crate::journal::Bad;
 use crate::phase::{NodeState, Phase, Subject};
 use crate::reconcile::Session;
 use crate::revision::Digest;
-use crate::rollout::{ChangeKind, Entry, Failed, Me, Record, Sealed, Work};
+use crate::rollout::{ChangeKind, Entry, Failed, Me, OwnEtcd, Record, Sealed, Work};
 use crate::verify::Verdict;
 
 /// What of ours is in place here, by the journal and the target.
@@ -178,7 +178,14 @@ impl Agent {
             is_healthy: peers.is_healthy,
             is_leader: peers.is_leader,
             awaits_preflight: false,
+            etcd: self.own_etcd(seen, peers),
         }
+    }
+
+    /// On k3s a change restarts the whole server, and with it a member of etcd.
+    fn own_etcd(&self, seen: &Seen, peers: &Peers) -> OwnEtcd {
+        let is_service = seen.plan.target.as_ref().is_some_and(|target| target.spec.service.is_some());
+        OwnEtcd { restarts: peers.runs_etcd && is_service, may_lose_quorum: self.options.allows_quorum_loss }
     }
 
     /// Whether the scheduler was seen to run as the target says now.
@@ -217,6 +224,7 @@ impl Agent {
             settle,
             clear: super::CLEAR,
             patience,
+            quorum: super::QUORUM,
         }
     }
 

@@ -32,6 +32,8 @@ const RENEW: Duration = Duration::from_secs(30);
 const TAKEOVER: Duration = Duration::from_secs(200);
 /// A lost turn of which nothing can be said is cleared after this time.
 const CLEAR: Duration = Duration::from_mins(1);
+/// So long every other member of etcd must have been there before one is restarted.
+const QUORUM: Duration = Duration::from_mins(1);
 /// How often a node that waits looks again, even when the Lease does not change; and how often once that has lasted.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const LOOK_SELDOM: Duration = Duration::from_secs(30);

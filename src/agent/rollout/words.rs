@@ -37,6 +37,8 @@ pub(super) fn of_waiting(why: &Waiting, peers: &Peers, node: &str) -> NodeState 
                  without it"
             ),
         ),
+        Waiting::Quorum { node } => quorum(node.as_deref()),
+        Waiting::TwoMembers => two_members(),
         Waiting::Preflight => NodeState::new(Phase::Preflight, "Preflight", "the scheduler checks the new text"),
         Waiting::BackOff => came_to_nothing("the target was not replaced"),
         Waiting::NotListed => {
@@ -172,4 +174,26 @@ pub(super) fn delays_cache() -> NodeState {
 pub(super) fn came_to_nothing(why: &str) -> NodeState {
     let message = format!("the last try came to nothing: {why}; the agent tries again in a moment");
     NodeState::new(Phase::Waiting, "BackOff", message)
+}
+
+/// A restart here would take a member of etcd away while another one is missed.
+fn quorum(missing: Option<&str>) -> NodeState {
+    let message = match missing {
+        Some(node) => {
+            format!(
+                "a restart of k3s here stops a member of etcd, and {node}, which runs another, is not Ready or is cordoned"
+            )
+        }
+        None => {
+            "every other server that runs etcd must have been Ready for a minute before k3s restarts here".to_owned()
+        }
+    };
+    NodeState::new(Phase::Waiting, "Quorum", message)
+}
+
+/// Both members of etcd are needed.
+fn two_members() -> NodeState {
+    let message = "there are two servers that run etcd, and a restart of either stops the API for a moment; agree to that with the \
+                   value rollout.allowQuorumLoss (flag --allow-quorum-loss), or add a third server";
+    NodeState::new(Phase::Waiting, "QuorumOfTwo", message)
 }

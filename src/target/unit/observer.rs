@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::time::Instant;
 
@@ -89,9 +90,12 @@ impl ServerObserver {
         if !is_up {
             return local("the API server of this node does not answer".to_owned());
         }
-        match tokio::time::timeout(PATIENCE, self.nodes.get(&self.node)).await {
-            Ok(Ok(node)) => {
-                let annotations = node.metadata.annotations.unwrap_or_default();
+        // the agent may list nodes, not get one
+        let own = ListParams::default().fields(&format!("metadata.name={}", self.node));
+        match tokio::time::timeout(PATIENCE, self.nodes.list_metadata(&own)).await {
+            Ok(Ok(nodes)) => {
+                let node = nodes.items.into_iter().find(|node| node.metadata.name.as_ref() == Some(&self.node));
+                let annotations = node.and_then(|node| node.metadata.annotations).unwrap_or_default();
                 let config = annotations.get(NODE_ARGS).and_then(|text| config_of(text));
                 let revision = config.as_deref().and_then(revision_of);
                 Observation::Running(Running { revision, generation: None, config, instance: Some(instance) })
