@@ -80,12 +80,12 @@ fn an_agent_whom_the_api_does_not_know_begins_nothing_until_its_token_is_renewed
     control_plane.readyz().wait_until_ready_at(wanted, seconds(5));
     let next = Wanted::another();
     control_plane.write_source(&next.text());
-    let waiting = agent.wait_for_reason("ApiAway", 0, LONG);
+    let waiting = agent.wait_for_reason("TokenRefused", 0, LONG);
     assert!(waiting.message.contains("Unauthorized"), "{}", waiting.message);
     control_plane.readyz().wait("/readyz to say 503", seconds(5), |sample| sample.code == 503);
     agent.kill_9();
     let agent = Agent::start_as(control_plane, kubeconfig, &[]);
-    agent.wait_for_reason("ApiAway", 0, LONG);
+    agent.wait_for_reason("TokenRefused", 0, LONG);
     control_plane.no_restart(mark).unwrap_or_else(|seen| panic!("{seen}"));
 
     // as the kubelet does with a service account's token, for an agent that goes on running
