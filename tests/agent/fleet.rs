@@ -27,7 +27,7 @@ pub struct Fleet {
 
 pub fn fleet<F: Future<Output = ()>>(tell: impl FnOnce(Fleet) -> F) {
     let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
     let local = tokio::task::LocalSet::new();
     local.block_on(&runtime, async { tell(Fleet::new()).await });
 }

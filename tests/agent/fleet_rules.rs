@@ -88,7 +88,7 @@ fn what_the_watch_showed_last_does_not_begin_where_the_api_wants_something_else(
             let revision = node.revision().expect("it is applied");
             let path = format!("/var/lib/schedpatch/revisions/{revision}/config.yaml");
             let text = std::fs::read_to_string(node.on_host(&path)).expect("it is there");
-            assert!(two.contains("http://two:8889") && text.contains("http://two:8889"), "{text}");
+            assert!(two.contains("127.0.0.1:8889/two") && text.contains("127.0.0.1:8889/two"), "{text}");
         }
     });
 }

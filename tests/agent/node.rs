@@ -33,11 +33,12 @@ use crate::kubelet::Kubelet;
 pub const MANIFEST: &str = include_str!("../../examples/host/etc/kubernetes/manifests/kube-scheduler.yaml");
 pub const NAME: &str = "cp1";
 
-/// A configuration with one extender: `crash.` ends the scheduler, `slow.` is never ready, all others run.
+/// A configuration with one extender: `crash.` ends the scheduler, `slow.` is never ready, all others run. The name is in the path,
+/// since a host would be looked up by the machine's own DNS, in real time.
 pub fn config(extender: &str) -> String {
     format!(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n\
-         - urlPrefix: http://{extender}:8889\n  filterVerb: filter\n  httpTimeout: 2s\n  ignorable: true\n  nodeCacheCapable: true\n"
+         - urlPrefix: http://127.0.0.1:8889/{extender}\n  filterVerb: filter\n  httpTimeout: 2s\n  ignorable: true\n  nodeCacheCapable: true\n"
     )
 }
 
@@ -51,7 +52,7 @@ fn now() -> Timestamp {
 /// Runs a story on a runtime whose time is turned.
 pub fn story<F: Future<Output = ()>>(tell: impl FnOnce(Node) -> F) {
     let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
     let local = tokio::task::LocalSet::new();
     local.block_on(&runtime, async { tell(Node::new()).await });
 }

@@ -367,7 +367,7 @@ impl Walker {
         let of_wanted = |revision: &str| {
             let file = self.node.on_host(&format!("/var/lib/schedpatch/revisions/{revision}/config.yaml"));
             // one of which the files are gone may be it
-            fs::read_to_string(file).map_or(true, |config| config.contains(&format!("http://{}:", self.wanted)))
+            fs::read_to_string(file).map_or(true, |config| config.contains(&format!("/{}\"", self.wanted)))
         };
         journal.bad.iter().any(|(revision, bad)| of_wanted(revision) && (is_excused(bad) || self.has_lied))
     }
