@@ -77,7 +77,10 @@ pub(super) fn must_not_go(view: &View<'_>, wanted: NeededChange) -> Option<Waiti
     let is_last = me.is_healthy && others.iter().all(|other| !is_healthy(other));
     if !me.is_listed {
         Some(Waiting::NotListed)
-    } else if me.backs_off || is_new && me.too_soon_for.is_some() && me.too_soon_for == wanted.digest {
+    } else if me.backs_off
+        || me.is_fought_over && matches!(wanted.change, ChangeKind::New | ChangeKind::Repair)
+        || is_new && me.too_soon_for.is_some() && me.too_soon_for == wanted.digest
+    {
         Some(Waiting::BackOff)
     } else if is_new && record.paused {
         Some(Waiting::Paused)

@@ -66,6 +66,8 @@ pub struct Me {
     pub is_outmoded: bool,
     /// Whether no commit may follow now, whatever it is for: the last one did not happen, or a brake holds
     pub backs_off: bool,
+    /// Whether somebody else keeps rewriting the target: nothing of ours is put there for now
+    pub is_fought_over: bool,
     /// A digest that is not begun here yet: it was taken back without blame a moment ago
     pub too_soon_for: Option<Digest>,
     /// The last digest that every node had proved and that can be put back here

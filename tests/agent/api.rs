@@ -119,6 +119,13 @@ impl Api {
         self.state().nodes.get(name).cloned()
     }
 
+    /// Annotates the Lease of the rollout.
+    pub fn annotate_lease(&self, key: &str, value: &str) {
+        let mut lease = self.object(LEASES, ROLLOUT).expect("it is there");
+        lease["metadata"]["annotations"][key] = Value::from(value);
+        self.put(LEASES, ROLLOUT, lease);
+    }
+
     /// Sets an annotation of a node, as its kubelet or server does.
     pub fn annotate(&self, name: &str, key: &str, value: &str) {
         if let Some(node) = self.state().nodes.get_mut(name) {

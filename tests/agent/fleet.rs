@@ -8,7 +8,7 @@ use std::time::Duration;
 use schedpatch::agent::Release;
 use schedpatch::phase::Phase;
 use schedpatch::rollout::Record;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::JoinHandle;
 
 use crate::api::{Api, CONFIG_MAPS, DAEMON_SETS, LEASES, ROLLOUT};
@@ -121,9 +121,7 @@ impl Fleet {
     }
 
     pub fn annotate_lease(&self, key: &str, value: &str) {
-        let mut lease = self.api.object(LEASES, ROLLOUT).expect("it is there");
-        lease["metadata"]["annotations"][key] = Value::from(value);
-        self.api.put(LEASES, ROLLOUT, lease);
+        self.api.annotate_lease(key, value);
     }
 
     /// Replaces the record, as a person's program does.

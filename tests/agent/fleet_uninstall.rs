@@ -31,6 +31,29 @@ fn an_uninstall_leaves_every_manifest_as_it_was_and_no_trace() {
 }
 
 #[test]
+fn what_somebody_else_keeps_rewriting_can_be_uninstalled() {
+    fleet(|mut fleet| async move {
+        fleet.bring_up().await;
+        for _ in 0..3 {
+            fleet.nodes[1].write_manifest(MANIFEST);
+            fleet.pass(5).await;
+            fleet.until(1, Phase::Ready, 120).await;
+        }
+        fleet.nodes[1].write_manifest(MANIFEST);
+        fleet.until(1, Phase::Degraded, 30).await;
+        assert_eq!(fleet.nodes[1].report.borrow().node_state.reason, "ForeignManager", "{}", fleet.story());
+        fleet.annotate_lease("schedpatch.io/uninstall", "now");
+        fleet.pass(5).await;
+        fleet.until_all(Phase::Restored, 300).await;
+        fleet.pass(30).await;
+        for node in &fleet.nodes {
+            assert_eq!(node.manifest(), MANIFEST, "{}", fleet.story());
+            assert!(!node.on_host("/var/lib/schedpatch/state.json").exists(), "{}", node.name);
+        }
+    });
+}
+
+#[test]
 fn the_state_directory_of_another_release_is_refused() {
     fleet(|mut fleet| async move {
         fleet.bring_up().await;

@@ -205,6 +205,60 @@ fn the_installer_writes_the_unit_anew_and_it_is_patched_again_once() {
 }
 
 #[test]
+fn an_edit_in_the_middle_of_a_trial_is_kept_and_ours_is_tried_again() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 120).await;
+        node.source(&config("two"));
+        node.until(Phase::Verifying, 60).await;
+        let edited = read(&root, UNIT).expect("there").replace("RestartSec=5s", "RestartSec=9s");
+        fs::write(root.join(&UNIT[1..]), edited).expect("written");
+        node.ring(&root.join(&UNIT[1..]));
+        node.pass(5).await;
+        node.until(Phase::Ready, 300).await;
+        let unit = read(&root, UNIT).expect("there");
+        assert!(unit.contains("RestartSec=9s") && unit.contains("schedpatch-undo"), "{unit}");
+        assert_eq!((read(&root, TRIAL), restarts(&root)), (None, 3));
+    });
+}
+
+#[test]
+fn a_unit_that_somebody_keeps_rewriting_is_left_alone_and_can_be_uninstalled() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 120).await;
+        for seconds in 6..9 {
+            let text = TEXT.replace("RestartSec=5s", &format!("RestartSec={seconds}s"));
+            fs::write(root.join(&UNIT[1..]), text).expect("written");
+            reload(&root);
+            start(&root);
+            node.ring(&root.join(&UNIT[1..]));
+            node.until_report("in the middle", 60, |report| report.node_state.phase != Phase::Ready).await;
+            node.until(Phase::Ready, 200).await;
+        }
+        // in the middle of a trial, once too often
+        node.source(&config("two"));
+        node.until(Phase::Verifying, 60).await;
+        let edited = read(&root, UNIT).expect("there").replace("RestartSec=8s", "RestartSec=9s");
+        fs::write(root.join(&UNIT[1..]), edited).expect("written");
+        node.ring(&root.join(&UNIT[1..]));
+        node.until(Phase::Degraded, 60).await;
+        assert_eq!(node.report.borrow().node_state.reason, "ForeignManager");
+        node.api.annotate_lease("schedpatch.io/uninstall", "now");
+        node.until(Phase::Restored, 300).await;
+        assert_eq!(read(&root, UNIT), Some(TEXT.replace("RestartSec=5s", "RestartSec=9s")));
+        assert_eq!(read(&root, TRIAL), None);
+        assert!(machine(&root, |machine| !machine.runs.iter().any(|word| word.contains("config="))));
+    });
+}
+
+#[test]
 fn a_person_who_restarts_turns_it_ready_without_a_word() {
     story(|mut node| async move {
         let root = server(&mut node, BY_PERSON);

@@ -273,6 +273,7 @@ impl World {
             is_overwritten: node.file != node.text(),
             is_outmoded: false,
             backs_off: false,
+            is_fought_over: false,
             too_soon_for: None,
             last_sealed: journal.sealed.map(|(digest, number)| Sealed { digest, revision: revision(digest), number }),
             marks: journal.marks.clone(),

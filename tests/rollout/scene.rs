@@ -39,6 +39,7 @@ pub fn scene() -> Scene {
         is_overwritten: false,
         is_outmoded: false,
         backs_off: false,
+        is_fought_over: false,
         too_soon_for: None,
         last_sealed: Some(Sealed { digest: old, revision: revision(old), number: 1 }),
         marks: Vec::new(),

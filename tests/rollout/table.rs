@@ -211,6 +211,17 @@ fn who_is_not_listed_or_has_just_failed_to_write_begins_nothing_and_gives_a_turn
 }
 
 #[test]
+fn what_somebody_else_keeps_rewriting_is_not_written_again_but_can_be_left() {
+    let mut scene = scene();
+    (scene.me.is_fought_over, scene.me.is_overwritten) = (true, true);
+    assert_eq!(scene.waits(), Waiting::BackOff);
+    scene.me.wanted = Some(digest(OLD));
+    assert_eq!(scene.waits(), Waiting::BackOff, "no repair either");
+    scene.record.ask_uninstall(&("set".to_owned(), 1), &std::collections::BTreeSet::new());
+    assert_eq!(scene.writes(Why::TakeTurn).entry.expect("a turn").change, ChangeKind::Restore);
+}
+
+#[test]
 fn a_stop_ends_with_another_digest_or_when_its_node_is_blocked() {
     let mut scene = scene();
     scene.record.stopped = Some(Stopped { digest: digest(NEW), node: "cp2".to_owned(), words: String::new() });

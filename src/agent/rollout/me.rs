@@ -5,7 +5,7 @@ use super::super::turn::Rest;
 use super::super::{Agent, Seen};
 use super::{Part, Permission};
 use crate::journal::Bad;
-use crate::phase::{NodeState, Phase, Subject};
+use crate::phase::{Change, NodeState, Phase, Subject};
 use crate::reconcile::Session;
 use crate::revision::Digest;
 use crate::rollout::{ChangeKind, Entry, Failed, Me, OwnEtcd, Record, Sealed, Work};
@@ -38,6 +38,10 @@ impl InPlace {
         let is_outmoded = plan.commit().is_some() && digest.is_some() && digest == plan.digest && !is_overwritten;
         Self { digest, is_overwritten, is_outmoded }
     }
+}
+
+fn change_of(seen: &Seen) -> Change {
+    if seen.plan.commit().is_some() { Change::New } else { Change::Files }
 }
 
 impl Agent {
@@ -139,6 +143,7 @@ impl Agent {
         }
         let is_bad = plan.revision.as_ref().is_some_and(|revision| journal.bad.contains_key(revision));
         let backs_off = self.backs_off(seen);
+        let is_fought_over = self.is_fought_over(seen);
         let now = self.now();
         let too_soon_for = self.member.as_mut().and_then(|member| member.too_soon_for(journal.stopped.as_ref(), now));
         let stopped = journal.stopped.as_ref();
@@ -164,6 +169,7 @@ impl Agent {
             is_overwritten,
             is_outmoded,
             backs_off,
+            is_fought_over,
             last_sealed: journal.sealed.as_ref().map(|sealed| Sealed {
                 digest: sealed.digest,
                 revision: sealed.commit.revision.clone(),
@@ -201,17 +207,18 @@ impl Agent {
     fn backs_off(&mut self, seen: &Seen) -> bool {
         let now = self.now();
         let is_early = self.member.as_ref().and_then(|member| member.backs_off_until).is_some_and(|until| now < until);
-        is_early || self.brake_of(seen).is_some()
+        is_early || self.must_brake(change_of(seen), false).is_some()
+    }
+
+    /// Whether somebody else has rewritten the target too often. To go back or to leave is no part of such a fight.
+    fn is_fought_over(&mut self, seen: &Seen) -> bool {
+        InPlace::of(seen).is_overwritten && self.must_brake(change_of(seen), true).is_some()
     }
 
     /// Why no commit may follow now, if one would.
     pub(super) fn brake_of(&mut self, seen: &Seen) -> Option<Rest> {
-        let change = match seen.plan.commit() {
-            Some(_) => crate::phase::Change::New,
-            None => crate::phase::Change::Files,
-        };
         let is_drift = InPlace::of(seen).is_overwritten;
-        self.must_brake(change, is_drift)
+        self.must_brake(change_of(seen), is_drift)
     }
 
     /// How long is long enough.
