@@ -28,6 +28,7 @@ pub use host_fs::{HostFs, NewFile, RealFs};
 pub use lock::{Claim, Lock};
 pub use preflight::{begin_preflight, end_preflights};
 pub use purge::purge;
+pub use restart::let_go;
 
 use crate::finding::Finding;
 use crate::host::Root;

@@ -19,7 +19,6 @@ use super::{
 };
 use crate::finding::Finding;
 use crate::host::HostPath;
-use crate::host::systemd::ServiceManager;
 use drop_in::DropIn;
 use exec_start::ExecStart;
 use observer::ServerObserver;
@@ -50,7 +49,7 @@ pub enum Method {
 #[derive(Clone, Copy, Debug)]
 pub enum RestartBy {
     /// A person, whenever it suits
-    Person(&'static dyn ServiceManager),
+    Person(&'static UnitRestarter),
     /// The service manager, at once
     Manager(&'static UnitRestarter),
     /// The same, and a new text is first tried in a place that a restart of the host forgets
@@ -81,10 +80,10 @@ impl K3s {
         }
     }
 
-    fn manager(&self) -> &'static dyn ServiceManager {
+    /// The way to the service manager, whoever restarts.
+    fn service_manager(&self) -> &'static UnitRestarter {
         match self.restart {
-            RestartBy::Person(manager) => manager,
-            RestartBy::Manager(restarter) | RestartBy::ManagerAfterTrial(restarter) => restarter.manager,
+            RestartBy::Person(manager) | RestartBy::Manager(manager) | RestartBy::ManagerAfterTrial(manager) => manager,
         }
     }
 }
@@ -191,7 +190,8 @@ impl TargetKind for K3s {
     }
 
     fn activation(&self, spec: &SchedulerSpec) -> Activation {
-        self.restarter(spec).map_or(Activation::Person, |restarter| Activation::Restart(restarter))
+        let by_person = || Activation::Person(self.service_manager());
+        self.restarter(spec).map_or_else(by_person, |restarter| Activation::Restart(restarter))
     }
 
     fn expectation(&self, spec: &SchedulerSpec) -> Expectation {
@@ -217,7 +217,7 @@ impl TargetKind for K3s {
     }
 
     fn observer(&self, spec: &SchedulerSpec, here: &Here<'_>) -> Box<dyn Observer> {
-        Box::new(ServerObserver::new(self.manager(), self.restarter(spec).is_none(), spec, here))
+        Box::new(ServerObserver::new(self.service_manager().manager, self.restarter(spec).is_none(), spec, here))
     }
 }
 

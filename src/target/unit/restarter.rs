@@ -56,6 +56,14 @@ impl Restarter for UnitRestarter {
         }
     }
 
+    fn let_go(&self, at: &Restartable<'_>) -> Result<(), String> {
+        match self.manager.reload(at.host_root) {
+            // nothing is loaded where systemd does not run
+            Ok(()) | Err(SystemdError::NoSocket { .. }) => Ok(()),
+            Err(error) => Err(words(&error)),
+        }
+    }
+
     fn restart(&self, at: &Restartable<'_>) -> Result<(), String> {
         self.manager.restart(at.host_root, &at.spec.identity.name).map_err(|error| words(&error))
     }
