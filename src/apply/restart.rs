@@ -55,6 +55,15 @@ pub fn let_go(writer: &Writer<'_>, plan: &Plan) -> Result<(), ApplyError> {
     done.map_err(|why| failed("remove our files, which systemd may still need to start", target, why, true))
 }
 
+/// Where a person restarts the scheduler, it must start with what came back also if it ends by itself before that.
+pub(super) fn let_go_for_person(writer: &Writer<'_>, plan: &Plan) {
+    let target = plan.target.as_ref();
+    if target.is_some_and(|target| matches!(target.kind.activation(&target.spec), Activation::Person(_))) {
+        // the person lets systemd read its units in any case
+        let _ = let_go(writer, plan);
+    }
+}
+
 /// Lets whoever starts the scheduler read the target without a restart: its text says what runs already.
 pub(super) fn load(writer: &Writer<'_>, plan: &Plan) -> Result<(), ApplyError> {
     let Some((target, restarter)) = restarter(plan).filter(|(_, restarter)| restarter.must_load()) else {

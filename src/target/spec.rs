@@ -39,6 +39,8 @@ pub struct Service {
     pub name: String,
     /// Whether containers, schedpatch's own too, live on while it restarts
     pub spares_containers: bool,
+    /// Whether it is started anew however it ends
+    pub starts_again: bool,
     /// What tells its program from another of the same name: it may be replaced while a text is on trial
     pub program: String,
     /// Where the server of this node can be asked, whatever the others say

@@ -15,7 +15,7 @@ mod trial;
 
 use super::{
     Activation, Candidates, Chosen, Context, Definition, Expectation, Here, HostFiles, Observer, OnTrial, Refusal,
-    SchedulerSpec, ServiceExpectation, TargetFile, TargetKind, Words,
+    SchedulerSpec, Service, ServiceExpectation, TargetFile, TargetKind, Words,
 };
 use crate::finding::Finding;
 use crate::host::HostPath;
@@ -69,13 +69,15 @@ impl K3s {
         Self { method, restart }
     }
 
-    /// Who restarts this server: a restart that ends all containers would end schedpatch itself.
+    /// Who restarts this server: a restart that ends all containers would end schedpatch itself, and a server that stays down
+    /// when its scheduler refuses a configuration could not be taken back.
     fn restarter(&self, spec: &SchedulerSpec) -> Option<&'static UnitRestarter> {
-        let spares_us = spec.service.as_ref().is_some_and(|service| service.spares_containers);
+        let is_safe = |service: &Service| service.spares_containers && service.starts_again;
+        let is_safe = spec.service.as_ref().is_some_and(is_safe);
         match self.restart {
             RestartBy::Person(_) => None,
             RestartBy::Manager(restarter) | RestartBy::ManagerAfterTrial(restarter) => {
-                Some(restarter).filter(|_| spares_us)
+                Some(restarter).filter(|_| is_safe)
             }
         }
     }
@@ -217,7 +219,7 @@ impl TargetKind for K3s {
     }
 
     fn observer(&self, spec: &SchedulerSpec, here: &Here<'_>) -> Box<dyn Observer> {
-        Box::new(ServerObserver::new(self.service_manager().manager, self.restarter(spec).is_none(), spec, here))
+        Box::new(ServerObserver::new(self.service_manager(), self.restarter(spec).is_none(), spec, here))
     }
 }
 

@@ -35,6 +35,8 @@ pub(super) struct Server {
     pub overridden_by: Option<(String, usize)>,
     /// Whether a stop ends the server's own process only
     pub kills_process_only: bool,
+    /// Whether systemd starts it anew however it ends
+    pub starts_again: bool,
     /// Its data directory
     pub data_dir: String,
     /// The base of its configuration files
@@ -70,14 +72,16 @@ pub(super) fn read(path: &str, text: &str, host: &dyn HostFiles, own: Own<'_>) -
     let files = config::read(&config_file, host, own)?;
     let of_files = |key: &str| config::values(&files, key).pop();
     let data_dir = said(&["--data-dir", "-d"], "K3S_DATA_DIR").or_else(|| of_files("data-dir"));
-    let kill_mode =
-        all().flat_map(Unit::settings).filter(|(section, key, _)| (*section, *key) == ("Service", "KillMode"));
-    let kills_process_only = kill_mode.last().is_some_and(|(_, _, value)| value == b"process");
+    let is_last = |name: &str, wanted: &[u8]| {
+        let said = all().flat_map(Unit::settings).filter(|(section, key, _)| (*section, *key) == ("Service", name));
+        said.last().is_some_and(|(_, _, value)| value == wanted)
+    };
     Ok(Server {
         unit: unit_name.to_owned(),
         arguments: arguments.to_vec(),
         overridden_by: effective.overridden_by(path).map(|(file, line)| (file.to_owned(), line)),
-        kills_process_only,
+        kills_process_only: is_last("KillMode", b"process"),
+        starts_again: is_last("Restart", b"always"),
         data_dir: data_dir.unwrap_or_else(|| DATA_DIR.to_owned()),
         config_file,
         files,
