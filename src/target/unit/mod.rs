@@ -139,8 +139,7 @@ impl TargetKind for K3s {
                 }
             }
             Method::DropIn => {
-                let units = host.files_in(UNITS);
-                for path in units.iter().filter(|path| is_unit(path) && path.name().starts_with("k3s")) {
+                for path in &server::units(host) {
                     let Some(Ok(unit)) = host.text(path) else { continue };
                     let (Ok(_), Some(file)) = (server::read(path, &unit, host, None), files.first_mut()) else {
                         continue;

@@ -101,6 +101,17 @@ fn no_server(unit: &str) -> Refusal {
     Refusal::new(Rule::NoServer, format!("{unit} does not start a k3s server"))
 }
 
+/// The units that may start a k3s server, wherever systemd looks for units; of two with one name, the earlier one.
+pub(super) fn units(host: &dyn HostFiles) -> Vec<HostPath> {
+    let mut found: BTreeMap<String, HostPath> = BTreeMap::new();
+    for path in UNIT_DIRS.iter().flat_map(|dir| host.files_in(dir)) {
+        if path.name().starts_with("k3s") && path.name().ends_with(".service") {
+            found.entry(path.name().to_owned()).or_insert(path);
+        }
+    }
+    found.into_values().collect()
+}
+
 /// The drop-ins of a unit in systemd's order, without our own trial.
 pub(super) fn drop_ins(unit: &str, host: &dyn HostFiles) -> Vec<(String, String)> {
     let mut found: BTreeMap<String, (HostPath, FileText)> = BTreeMap::new();
