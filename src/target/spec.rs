@@ -32,6 +32,19 @@ pub struct SchedulerSpec {
     pub ours: Option<Ours>,
 }
 
+/// kube-scheduler's secure port, unless a flag says otherwise.
+const DEFAULT_PORT: &str = "10259";
+
+/// The address on this host of who listens there.
+pub fn local_address(bind_address: Option<&str>) -> String {
+    match bind_address {
+        None | Some("0.0.0.0" | "") => "127.0.0.1".to_owned(),
+        Some("::") => "[::1]".to_owned(),
+        Some(address) if address.contains(':') => format!("[{address}]"),
+        Some(address) => address.to_owned(),
+    }
+}
+
 /// A service that runs a scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
@@ -135,6 +148,12 @@ impl SchedulerSpec {
     /// The last value of a flag.
     pub fn flag(&self, name: &str) -> Option<&str> {
         flags::last(&self.flags, name)?.value.as_deref()
+    }
+
+    /// Scheme, host and port where the scheduler itself can be asked on this host.
+    pub fn endpoint(&self) -> String {
+        let port = self.flag("secure-port").unwrap_or(DEFAULT_PORT);
+        format!("https://{}:{port}", local_address(self.flag("bind-address")))
     }
 
     /// The configuration file that the scheduler was started with.

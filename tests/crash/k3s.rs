@@ -37,20 +37,20 @@ impl Host {
     }
 
     fn run(&self, direction: Direction, fs: &dyn HostFs) -> Result<(), String> {
-        self.carry_out(&self.request(direction), fs).map(drop)
+        Self::carry_out(&self.request(direction), fs).map(drop)
     }
 
     /// Takes our edit out and leaves no trace; whether none is left.
     fn purge(&self) -> bool {
         let request = Request { purge: true, ..self.request(Direction::Restore) };
-        self.carry_out(&request, &RealFs).expect("it runs").purged == Some(true)
+        Self::carry_out(&request, &RealFs).expect("it runs").purged == Some(true)
     }
 
     fn request(&self, direction: Direction) -> Request<'_> {
         Request::new(&self.settings, direction, Initiator::Agent, "test", Duration::from_secs(1))
     }
 
-    fn carry_out(&self, request: &Request<'_>, fs: &dyn HostFs) -> Result<Outcome, String> {
+    fn carry_out(request: &Request<'_>, fs: &dyn HostFs) -> Result<Outcome, String> {
         let env = Env { fs, clock: &|| Timestamp::from_unix(1) };
         let outcome = reconcile::run(request, &env, &mut |_| {}).map_err(|finding| finding.message)?;
         outcome.plan.error().map_or(Ok(()), |error| Err(error.message.clone()))?;

@@ -203,7 +203,7 @@ impl TargetKind for K3s {
             generation: None,
             config,
             has_readiness_probe: false,
-            endpoint: "https://127.0.0.1:10259".to_owned(),
+            endpoint: spec.endpoint(),
             unnoticed_after: None,
             service: Some(ServiceExpectation {
                 program: spec.service.as_ref().map_or_else(String::new, |service| service.program.clone()),

@@ -9,7 +9,7 @@ use super::environment;
 use super::trial;
 use crate::host::HostPath;
 use crate::target::refusal::{Refusal, Rule};
-use crate::target::{FileText, HostFiles};
+use crate::target::{FileText, HostFiles, local_address};
 
 const DATA_DIR: &str = "/var/lib/rancher/k3s";
 /// The file that k3s reads unless it is told otherwise.
@@ -159,10 +159,42 @@ impl Server {
         flag || config::values(&self.files, "disable-scheduler").last().is_some_and(|value| value == "true")
     }
 
-    /// The port of its API on this host.
-    pub fn port(&self) -> String {
-        let of_command = flag_values(&self.arguments, &["--https-listen-port"]).pop();
-        let of_files = || config::values(&self.files, "https-listen-port").pop();
-        of_command.or_else(of_files).unwrap_or_else(|| "6443".to_owned())
+    /// Scheme, host and port of its API on this host.
+    pub fn endpoint(&self) -> String {
+        let said = |name: &str| {
+            let of_command = flag_values(&self.arguments, &[&format!("--{name}")]).pop();
+            of_command.or_else(|| config::values(&self.files, name).pop())
+        };
+        let port = said("https-listen-port").unwrap_or_else(|| "6443".to_owned());
+        format!("https://{}:{port}", local_address(said("bind-address").as_deref()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::Around;
+
+    fn server(arguments: &str, config: &str) -> Server {
+        let unit =
+            format!("[Service]\nKillMode=process\nRestart=always\nExecStart=/usr/local/bin/k3s server {arguments}\n");
+        let mut around = Around::default();
+        around.files.insert(HostPath::from(CONFIG_FILE), Ok(config.to_owned()));
+        read("/etc/systemd/system/k3s.service", &unit, &around, None).unwrap()
+    }
+
+    #[test]
+    fn a_server_is_asked_where_it_listens() {
+        assert_eq!(server("", "").endpoint(), "https://127.0.0.1:6443");
+        assert_eq!(server("--https-listen-port 7443", "bind-address: 10.0.0.5\n").endpoint(), "https://10.0.0.5:7443");
+        assert_eq!(server("--bind-address=::", "").endpoint(), "https://[::1]:6443");
+    }
+
+    #[test]
+    fn only_a_unit_that_is_always_started_anew_starts_again() {
+        assert!(server("", "").starts_again && server("", "").kills_process_only);
+        let other = Around::default();
+        let unit = "[Service]\nRestart=on-failure\nExecStart=/usr/local/bin/k3s server\n";
+        assert!(!read("/etc/systemd/system/k3s.service", unit, &other, None).unwrap().starts_again);
     }
 }
