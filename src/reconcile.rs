@@ -192,7 +192,9 @@ pub fn run_in(
 ) -> Result<Outcome, Finding> {
     let writer = session.writer(env, request.deadline);
     let mut outcome = write(request, &writer, (snapshot, plan), on_event)?;
-    if request.purge && !outcome.plan.is_refused() {
+    let must_still_restart = outcome.receipt.as_ref().is_some_and(|receipt| receipt.restart_failed.is_some());
+    if request.purge && !outcome.plan.is_refused() && !must_still_restart {
+        apply::let_go(&writer, &outcome.plan).map_err(|error| error.finding())?;
         // our edit must be out of every manifest, this one too, while we hold the lock
         refuse_if_used(&observe::take_snapshot(request.settings)?, None)?;
         // a commit of this run is on the disk; what others did to the target may not be

@@ -31,5 +31,5 @@ impl Agent {
 /// Whether only a person can make effective what is in place, and to take it back again.
 fn waits_for_a_person(seen: &Seen) -> bool {
     let target = seen.plan.target.as_ref();
-    target.is_some_and(|target| matches!(target.kind.activation(&target.spec), Activation::Person))
+    target.is_some_and(|target| matches!(target.kind.activation(&target.spec), Activation::Person(_)))
 }

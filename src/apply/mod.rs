@@ -28,6 +28,7 @@ pub use host_fs::{HostFs, NewFile, RealFs};
 pub use lock::{Claim, Lock};
 pub use preflight::{begin_preflight, end_preflights};
 pub use purge::purge;
+pub use restart::let_go;
 
 use crate::finding::Finding;
 use crate::host::Root;
@@ -179,6 +180,9 @@ pub fn carry_out(
     }
     let asked = if is_to_load && !receipt.committed { restart::load(writer, plan) } else { Ok(()) };
     let asked = asked.and_then(|()| restart::ask(writer, plan, &store, journal, receipt.committed));
+    if receipt.committed && direction.is_way_back() {
+        restart::let_go_for_person(writer, plan);
+    }
     receipt.restart_failed = asked.err().map(|error| error.finding());
     receipt.uncollected = collect(&store, &garbage, on_event).err().map(|error| error.after_commit().finding());
     Ok(receipt)

@@ -10,7 +10,7 @@ use super::store::Store;
 use super::{Plan, Writer};
 use crate::journal::Journal;
 use crate::plan::{StepKind, TargetNow};
-use crate::target::{Restartable, Restarter};
+use crate::target::{Activation, Restartable, Restarter};
 
 /// What runs before a commit that a restart must follow.
 pub(super) fn running_before(writer: &Writer<'_>, plan: &Plan) -> Result<Option<String>, ApplyError> {
@@ -31,16 +31,37 @@ pub(super) fn ask(
     let Some((target, restarter)) = restarter(plan).filter(|_| is_planned) else { return Ok(()) };
     let at = at(writer, target);
     let failed = |why| failed("restart the scheduler of", target, why, committed);
-    if restarter.must_load() && !journal.is_loaded() {
+    let is_new = restarter.must_load() && !journal.is_loaded();
+    if is_new {
         restarter.load(&at, plan.loads.as_deref()).map_err(failed)?;
         journal = journal.loaded(&restarter.instance(&at).map_err(failed)?);
         store.write_journal(&journal)?;
         store.sync_journal()?;
     }
-    if !restarter.is_pending(&at).map_err(failed)? {
+    // a run that was killed may have asked already; but a start that was under way before the text was loaded has another one
+    if is_new || !restarter.is_pending(&at).map_err(failed)? {
         restarter.restart(&at).map_err(failed)?;
     }
     store.write_journal(&journal.issued())
+}
+
+/// Before the files of our edit are removed: whoever starts the scheduler must not need them any more.
+pub fn let_go(writer: &Writer<'_>, plan: &Plan) -> Result<(), ApplyError> {
+    let Some(target) = &plan.target else { return Ok(()) };
+    let (Activation::Restart(restarter) | Activation::Person(restarter)) = target.kind.activation(&target.spec) else {
+        return Ok(());
+    };
+    let done = restarter.let_go(&at(writer, target));
+    done.map_err(|why| failed("remove our files, which systemd may still need to start", target, why, true))
+}
+
+/// Where a person restarts the scheduler, it must start with what came back also if it ends by itself before that.
+pub(super) fn let_go_for_person(writer: &Writer<'_>, plan: &Plan) {
+    let target = plan.target.as_ref();
+    if target.is_some_and(|target| matches!(target.kind.activation(&target.spec), Activation::Person(_))) {
+        // the person lets systemd read its units in any case
+        let _ = let_go(writer, plan);
+    }
 }
 
 /// Lets whoever starts the scheduler read the target without a restart: its text says what runs already.

@@ -48,6 +48,13 @@ pub enum Direction {
     Judge,
 }
 
+impl Direction {
+    /// Whether it leads away from what the sources say.
+    pub fn is_way_back(self) -> bool {
+        matches!(self, Self::Restore | Self::LastGood | Self::AfterFailure | Self::Sealed)
+    }
+}
+
 /// What a plan comes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {

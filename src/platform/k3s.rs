@@ -14,12 +14,12 @@ static DROP_IN: UnitRestarter = UnitRestarter::new(&Bus, Method::DropIn);
 /// manager after a trial.
 static KINDS: [[K3s; 3]; 2] = [
     [
-        K3s::new(Method::ExecStart, RestartBy::Person(&Bus)),
+        K3s::new(Method::ExecStart, RestartBy::Person(&EXEC_START)),
         K3s::new(Method::ExecStart, RestartBy::Manager(&EXEC_START)),
         K3s::new(Method::ExecStart, RestartBy::ManagerAfterTrial(&EXEC_START)),
     ],
     [
-        K3s::new(Method::DropIn, RestartBy::Person(&Bus)),
+        K3s::new(Method::DropIn, RestartBy::Person(&DROP_IN)),
         K3s::new(Method::DropIn, RestartBy::Manager(&DROP_IN)),
         K3s::new(Method::DropIn, RestartBy::ManagerAfterTrial(&DROP_IN)),
     ],

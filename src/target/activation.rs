@@ -12,15 +12,15 @@ pub enum Activation {
     Automatic,
     /// The scheduler must be restarted, once for every commit
     Restart(&'static dyn Restarter),
-    /// A person must restart the scheduler
-    Person,
+    /// A person must restart the scheduler; what they restart it through
+    Person(&'static dyn Restarter),
 }
 
 impl Activation {
     /// Who restarts the scheduler, where that is needed.
     pub fn restarter(self) -> Option<&'static dyn Restarter> {
         match self {
-            Self::Automatic | Self::Person => None,
+            Self::Automatic | Self::Person(_) => None,
             Self::Restart(restarter) => Some(restarter),
         }
     }
@@ -53,6 +53,12 @@ pub trait Restarter: Debug + Send + Sync {
 
     /// Lets whoever starts the scheduler read the new text, which names this configuration file.
     fn load(&self, _at: &Restartable<'_>, _config: Option<&str>) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Before the files of our edit are removed: whoever starts the scheduler must not start it with them any more, should it end
+    /// by itself.
+    fn let_go(&self, _at: &Restartable<'_>) -> Result<(), String> {
         Ok(())
     }
 

@@ -38,7 +38,7 @@ pub use observation::{
 };
 pub use preflight::{PreflightEnd, PreflightManifest, PreflightObserver, PreflightRun, PreflightState};
 pub use refusal::{Refusal, Rule};
-pub use spec::{CONFIG_FILE, HostMount, Identity, Mount, Ours, RunAs, SchedulerSpec, Service, Wanted};
+pub use spec::{CONFIG_FILE, HostMount, Identity, Mount, Ours, RunAs, SchedulerSpec, Service, Wanted, local_address};
 pub(crate) use static_pod::is_preflight;
 
 /// What files say about their schedulers, or why they cannot be edited; by their path.

@@ -17,7 +17,8 @@ pub enum Observation {
     Absent,
     /// There is
     Running(Running),
-    /// There is, says the host alone: who else must be asked does not answer, for this reason
+    /// There is, says the host alone: who else must be asked does not answer, for this reason. Its configuration file is the one that
+    /// the next start gets, where that is known, and empty for none
     Local(Running, String),
 }
 

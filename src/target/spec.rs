@@ -32,6 +32,19 @@ pub struct SchedulerSpec {
     pub ours: Option<Ours>,
 }
 
+/// kube-scheduler's secure port, unless a flag says otherwise.
+const DEFAULT_PORT: &str = "10259";
+
+/// The address on this host of who listens there.
+pub fn local_address(bind_address: Option<&str>) -> String {
+    match bind_address {
+        None | Some("0.0.0.0" | "") => "127.0.0.1".to_owned(),
+        Some("::") => "[::1]".to_owned(),
+        Some(address) if address.contains(':') => format!("[{address}]"),
+        Some(address) => address.to_owned(),
+    }
+}
+
 /// A service that runs a scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
@@ -39,6 +52,8 @@ pub struct Service {
     pub name: String,
     /// Whether containers, schedpatch's own too, live on while it restarts
     pub spares_containers: bool,
+    /// Whether it is started anew however it ends
+    pub starts_again: bool,
     /// What tells its program from another of the same name: it may be replaced while a text is on trial
     pub program: String,
     /// Where the server of this node can be asked, whatever the others say
@@ -133,6 +148,12 @@ impl SchedulerSpec {
     /// The last value of a flag.
     pub fn flag(&self, name: &str) -> Option<&str> {
         flags::last(&self.flags, name)?.value.as_deref()
+    }
+
+    /// Scheme, host and port where the scheduler itself can be asked on this host.
+    pub fn endpoint(&self) -> String {
+        let port = self.flag("secure-port").unwrap_or(DEFAULT_PORT);
+        format!("https://{}:{port}", local_address(self.flag("bind-address")))
     }
 
     /// The configuration file that the scheduler was started with.

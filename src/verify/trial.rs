@@ -8,6 +8,8 @@ use crate::target::{Expectation, Instance, Observation, Obstacle, Running, Waiti
 
 /// A scheduler that ends twice by itself does not run.
 const MAX_ENDS: usize = 2;
+/// A service that ends so often before its scheduler was seen to stay does not run either, even if it answers for a moment each time.
+const MAX_RESTARTS: u32 = 4;
 /// A pull or a mount may fail once or twice and then work.
 const STUCK: Duration = Duration::from_mins(1);
 /// How long is long.
@@ -40,6 +42,8 @@ pub struct Trial {
     is_confirmed: bool,
     /// How often a service had been started anew by itself when its scheduler last answered, or when the trial began
     restarts: Option<u32>,
+    /// The same when the trial began
+    restarts_before: Option<u32>,
     /// Since when only the host says anything
     alone_since: Option<Duration>,
     /// Instances of the time before the trial, which do not count
@@ -122,6 +126,7 @@ impl Trial {
             stuck: None,
             is_confirmed: false,
             restarts: None,
+            restarts_before: None,
             alone_since: None,
             before: None,
             ended: BTreeSet::new(),
@@ -178,8 +183,8 @@ impl Trial {
         }
     }
 
-    /// What only holds for a service: a scheduler that answers has come up, however often it was started anew before; one that is
-    /// started anew twice without an answer fails, whoever else can be asked; and nothing else but its silence is evidence.
+    /// What only holds for a service: a scheduler that answers has come up; one that is started anew twice without an answer fails,
+    /// whoever else can be asked, and so does one that answers and never stays; and nothing else but its silence is evidence.
     fn judge_service(&mut self, observation: &Observation, healthy: Option<bool>, now: Duration) -> Option<Verdict> {
         let service = self.expected.service.clone()?;
         let (Observation::Running(running) | Observation::Local(running, _)) = observation else { return None };
@@ -187,18 +192,25 @@ impl Trial {
         if healthy == Some(true) {
             (self.restarts, self.asked) = (restarts, Duration::ZERO);
         }
+        if service.restart_by_hand.is_some() && self.is_foreign(observation) {
+            // a server that ends before a person has restarted it says nothing about a text that it never had
+            (self.restarts, self.restarts_before) = (restarts, restarts);
+        }
         // a count that is smaller is of a later start by a person
-        let base = self.restarts.filter(|base| restarts.is_some_and(|now| now >= *base)).or(restarts);
-        self.restarts = base;
-        let grown = restarts.unwrap_or_default().saturating_sub(base.unwrap_or_default());
-        if grown as usize >= MAX_ENDS {
+        let since = |base: Option<u32>| base.filter(|base| restarts.is_some_and(|now| now >= *base)).or(restarts);
+        (self.restarts, self.restarts_before) = (since(self.restarts), since(self.restarts_before));
+        let grown = |base: Option<u32>| restarts.unwrap_or_default().saturating_sub(base.unwrap_or_default());
+        let why = if grown(self.restarts) as usize >= MAX_ENDS {
+            Some("k3s ended twice, and its scheduler did not answer in between")
+        } else if grown(self.restarts_before) >= MAX_RESTARTS && !self.is_confirmed {
+            Some("k3s ended again and again, and its scheduler never stayed ready")
+        } else {
+            None
+        };
+        if let Some(why) = why {
             self.ready = None;
             let instance = running.instance.clone().unwrap_or_default();
-            return Some(self.failed(
-                Cause::Ended,
-                "k3s ended twice, and its scheduler did not answer in between",
-                &instance,
-            ));
+            return Some(self.failed(Cause::Ended, why, &instance));
         }
         if let Observation::Local(_, why) = observation {
             self.ready = None;
@@ -216,6 +228,18 @@ impl Trial {
             None if healthy == Some(true) => Verdict::Wait(self.expected.words.earlier.to_owned(), now + STUCK),
             None => self.judge_time(self.expected.words.earlier, now),
         })
+    }
+
+    /// Whether what runs is known to be something else than the text in place.
+    fn is_foreign(&self, observation: &Observation) -> bool {
+        match observation {
+            Observation::Running(running) => !self.is_ours(running),
+            Observation::Local(running, _) => {
+                let expected = self.expected.config.as_deref().unwrap_or_default();
+                running.config.as_deref().is_some_and(|config| config != expected)
+            }
+            _ => false,
+        }
     }
 
     fn count(&mut self, observation: &Observation, now: Duration) {

@@ -295,6 +295,38 @@ fn a_unit_whose_stop_ends_all_containers_is_left_to_a_person() {
 }
 
 #[test]
+fn a_unit_that_systemd_does_not_always_start_anew_is_left_to_a_person() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        fs::write(root.join(&UNIT[1..]), TEXT.replace("Restart=always", "Restart=on-failure")).expect("written");
+        node.pass(5).await;
+        // k3s ends with 0 where its scheduler fails, and would stay down
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::RestartRequired, 60).await;
+        assert_eq!((restarts(&root), read(&root, TRIAL)), (0, None));
+    });
+}
+
+#[test]
+fn a_server_that_goes_down_after_a_person_restarted_it_starts_anew_with_the_old_command_line() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_PERSON);
+        node.pass(5).await;
+        node.source(&config("crash."));
+        node.start();
+        node.until(Phase::RestartRequired, 60).await;
+        reload(&root);
+        start(&root);
+        node.until_report("taken back", 120, |_| read(&root, UNIT).as_deref() == Some(TEXT)).await;
+        // systemd starts it anew by itself, with what it has loaded
+        start(&root);
+        node.until(Phase::RolledBack, 120).await;
+        assert_eq!((machine(&root, |machine| machine.config().map(str::to_owned)), restarts(&root)), (None, 0));
+    });
+}
+
+#[test]
 fn a_file_beside_the_configuration_is_tried_on_the_command_line_too() {
     story(|mut node| async move {
         let root = server(&mut node, BY_DROP_IN);

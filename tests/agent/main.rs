@@ -34,6 +34,7 @@ mod silence;
 mod support;
 mod test_pod;
 mod trial;
+mod trial_of_service;
 mod walk;
 mod writers;
 mod wrongs;

@@ -99,6 +99,25 @@ fn a_file_beside_the_configuration_comes_and_goes_whole() {
 }
 
 #[test]
+fn a_unit_of_a_package_is_left_as_it_is() {
+    let root = server("package");
+    let package = "usr/lib/systemd/system/k3s.service";
+    fs::create_dir_all(root.join(package).parent().expect("a directory")).expect("made");
+    fs::rename(root.join(UNIT), root.join(package)).expect("moved");
+    let original = read(&root, package);
+    let named =
+        run(&root, "apply", &["--target", "/usr/lib/systemd/system/k3s.service", "--scheduler-version", "v1.36.3"]);
+    let said = text(&named.stderr);
+    assert!(said.contains("package-unit") && said.contains("--k3s-method drop-in"), "{said}");
+    let applied = run(&root, "apply", &DROP_IN_METHOD);
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    assert!(root.join(DROP_IN).exists());
+    let restored = run(&root, "restore", &["--purge"]);
+    assert!(restored.status.success(), "{}", text(&restored.stderr));
+    assert!(!root.join(DROP_IN).exists() && read(&root, package) == original);
+}
+
+#[test]
 fn what_one_method_wrote_the_other_does_not_double() {
     let root = server("two-methods");
     run(&root, "apply", &[]);

@@ -9,13 +9,13 @@ use schedpatch::apply::{HostFs, RealFs};
 use schedpatch::journal::{Initiator, Journal, RestartState};
 use schedpatch::plan::Direction;
 use schedpatch::platform::Platforms;
-use schedpatch::reconcile::{self, Env, Request};
+use schedpatch::reconcile::{self, Env, Outcome, Request};
 use schedpatch::settings::Settings;
 use schedpatch::timestamp::Timestamp;
 
 use crate::support::faulty_fs::{Fault, FaultyFs};
 use crate::support::pretended_k3s::{
-    BY_DROP_IN, BY_TRIAL, DROP_IN, TEXT, TRIAL, UNIT, age, install, machine, read, reboot,
+    BY_DROP_IN, BY_PERSON, BY_TRIAL, DROP_IN, TEXT, TRIAL, UNIT, age, install, machine, read, reboot, reload, start,
 };
 
 struct Host {
@@ -37,10 +37,24 @@ impl Host {
     }
 
     fn run(&self, direction: Direction, fs: &dyn HostFs) -> Result<(), String> {
-        let request = Request::new(&self.settings, direction, Initiator::Agent, "test", Duration::from_secs(1));
+        Self::carry_out(&self.request(direction), fs).map(drop)
+    }
+
+    /// Takes our edit out and leaves no trace; whether none is left.
+    fn purge(&self) -> bool {
+        let request = Request { purge: true, ..self.request(Direction::Restore) };
+        Self::carry_out(&request, &RealFs).expect("it runs").purged == Some(true)
+    }
+
+    fn request(&self, direction: Direction) -> Request<'_> {
+        Request::new(&self.settings, direction, Initiator::Agent, "test", Duration::from_secs(1))
+    }
+
+    fn carry_out(request: &Request<'_>, fs: &dyn HostFs) -> Result<Outcome, String> {
         let env = Env { fs, clock: &|| Timestamp::from_unix(1) };
-        let outcome = reconcile::run(&request, &env, &mut |_| {}).map_err(|finding| finding.message)?;
-        outcome.plan.error().map_or(Ok(()), |error| Err(error.message.clone()))
+        let outcome = reconcile::run(request, &env, &mut |_| {}).map_err(|finding| finding.message)?;
+        outcome.plan.error().map_or(Ok(()), |error| Err(error.message.clone()))?;
+        Ok(outcome)
     }
 
     /// The restart that was asked for has happened, and what runs is proven.
@@ -48,9 +62,8 @@ impl Host {
         age(&self.root, 60);
         self.run(Direction::Judge, &RealFs).expect("noted");
         let text = self.journal().current.expect("something is committed").text;
-        let request = Request::new(&self.settings, Direction::Judge, Initiator::Agent, "test", Duration::from_secs(1));
         let env = Env { fs: &RealFs, clock: &|| Timestamp::from_unix(1) };
-        assert!(reconcile::prove(&request, &env, text).expect("it can be written"));
+        assert!(reconcile::prove(&self.request(Direction::Judge), &env, text).expect("it can be written"));
     }
 
     fn journal(&self) -> Journal {
@@ -183,4 +196,43 @@ fn a_host_that_loses_power_in_a_trial_runs_what_it_ran_before() {
             check(Story::Try, &host, platforms, before, &format!("tried again after call {at}"));
         }
     }
+}
+
+#[test]
+fn a_text_that_comes_while_the_server_still_starts_is_restarted_for_too() {
+    for platforms in [BY_TRIAL, BY_DROP_IN] {
+        let host = Host::new("still-starts", platforms);
+        host.run(Direction::Apply, &RealFs).expect("it is tried");
+        assert!(host.config().is_some());
+        // the start that is under way has read the command line of before
+        host.run(Direction::Restore, &RealFs).expect("it is taken back");
+        assert_eq!((host.config(), host.restarts()), (None, 2));
+    }
+}
+
+#[test]
+fn nothing_is_purged_before_the_server_was_told_to_start_without_it() {
+    let host = Story::Restore.prepare("refused-purge", BY_TRIAL);
+    let config = host.config().expect("it runs with ours");
+    machine(&host.root, |machine| machine.refuses = true);
+    assert!(!host.purge(), "the restart was refused");
+    assert!(host.root.join(config.trim_start_matches('/')).is_file(), "what runs may still need it");
+    assert_eq!(host.journal().restart.map(|restart| restart.state), Some(RestartState::Due));
+    machine(&host.root, |machine| machine.refuses = false);
+    let before = host.restarts();
+    assert!(host.purge());
+    assert_eq!((host.config(), host.restarts()), (None, before + 1));
+}
+
+#[test]
+fn after_a_purge_a_server_that_ends_before_a_person_restarts_it_comes_up_again() {
+    let host = Host::new("purge-by-person", BY_PERSON);
+    host.run(Direction::Apply, &RealFs).expect("written");
+    reload(&host.root);
+    start(&host.root);
+    assert!(host.config().is_some());
+    assert!(host.purge());
+    // systemd starts it anew with the command line that it has loaded
+    start(&host.root);
+    assert_eq!((host.config(), host.restarts()), (None, 0), "its file is gone");
 }

@@ -28,7 +28,7 @@ static BY_UNIT: UnitRestarter = UnitRestarter::new(&MANAGER, Method::ExecStart);
 static BY_FILE: UnitRestarter = UnitRestarter::new(&MANAGER, Method::DropIn);
 static UNIT_KIND: K3s = K3s::new(Method::ExecStart, RestartBy::ManagerAfterTrial(&BY_UNIT));
 static FILE_KIND: K3s = K3s::new(Method::DropIn, RestartBy::ManagerAfterTrial(&BY_FILE));
-static PERSON_KIND: K3s = K3s::new(Method::ExecStart, RestartBy::Person(&MANAGER));
+static PERSON_KIND: K3s = K3s::new(Method::ExecStart, RestartBy::Person(&BY_UNIT));
 static DIRECT_KIND: K3s = K3s::new(Method::ExecStart, RestartBy::Manager(&BY_UNIT));
 static UNIT_PLATFORM: Platform = k3s_platform(&UNIT_KIND, UNITS);
 static FILE_PLATFORM: Platform = k3s_platform(&FILE_KIND, CONFIG_DIR);
@@ -59,6 +59,8 @@ pub struct Machine {
     pub late: u64,
     /// systemd refuses to answer
     pub is_silent: bool,
+    /// systemd refuses to restart anything
+    pub refuses: bool,
 }
 
 static MACHINES: LazyLock<Mutex<HashMap<PathBuf, Machine>>> = LazyLock::new(Mutex::default);
@@ -189,6 +191,9 @@ impl ServiceManager for Pretended {
     }
 
     fn restart(&self, root: &Path, _: &str) -> Result<(), SystemdError> {
+        if machine(root, |machine| machine.refuses) {
+            return Err(SystemdError::Failed { why: "Transaction is destructive".to_owned() });
+        }
         machine(root, |machine| machine.restarts += 1);
         start(root);
         Ok(())

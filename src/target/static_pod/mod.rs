@@ -32,8 +32,6 @@ pub(crate) use preflight::is_preflight;
 pub(crate) use program::words_after as scheduler_words;
 pub use recommit::recommit;
 
-/// kube-scheduler's secure port, unless a flag says otherwise.
-const DEFAULT_PORT: &str = "10259";
 /// The kubelet needs up to half a minute to end the old pod, and looks at its directory every 20 seconds anyway.
 const UNNOTICED: Duration = Duration::from_secs(90);
 
@@ -63,19 +61,12 @@ impl TargetKind for StaticPod {
     }
 
     fn expectation(&self, spec: &SchedulerSpec) -> Expectation {
-        let address = match spec.flag("bind-address") {
-            None | Some("0.0.0.0" | "") => "127.0.0.1".to_owned(),
-            Some("::") => "[::1]".to_owned(),
-            Some(address) if address.contains(':') => format!("[{address}]"),
-            Some(address) => address.to_owned(),
-        };
-        let port = spec.flag("secure-port").unwrap_or(DEFAULT_PORT);
         Expectation {
             revision: spec.ours.as_ref().map(|ours| ours.revision.clone()),
             generation: spec.ours.as_ref().map(|ours| ours.generation),
             config: spec.config().map(|(_, path)| path.to_owned()),
             has_readiness_probe: spec.has_readiness_probe,
-            endpoint: format!("https://{address}:{port}"),
+            endpoint: spec.endpoint(),
             service: None,
             unnoticed_after: Some(UNNOTICED),
             words: Words {

@@ -1,7 +1,7 @@
 //! Which file is to be edited. Pure.
 
 use super::drop_in::DropIn;
-use super::{Method, OPENRC, exec_start::ExecStart, is_unit};
+use super::{Method, OPENRC, UNITS, exec_start::ExecStart, is_unit};
 use crate::finding::Finding;
 use crate::revision::Digest;
 use crate::target::{Candidates, Chosen, Context, Definition as _, Refusal, Rule, TargetFile};
@@ -45,6 +45,11 @@ fn choose_unit<'a>(candidates: &Candidates<'a>) -> Result<Chosen<'a>, Finding> {
         }
         return Err(refused.unwrap_or_else(|| no_unit(candidates)));
     };
+    if !is_unit(&file.path) {
+        let message = format!("the unit is not in {UNITS}: whoever put it there writes it anew, as a package does");
+        let way_out = format!("leave the unit as it is: --k3s-method drop-in; or copy it to {UNITS}");
+        return Err(Finding::error("package-unit", message, way_out).in_file(&file.path));
+    }
     if file.is_link {
         let message = "the unit is a symbolic link; replacing it would leave the linked file as it is";
         let way_out = "leave the unit as it is: --k3s-method drop-in";
@@ -99,8 +104,8 @@ fn no_unit(candidates: &Candidates<'_>) -> Finding {
     let way_out = format!(
         "a server that was never started gets its configuration when it is installed: write FILE (it must name \
          clientConnection.kubeconfig: /var/lib/rancher/k3s/server/cred/scheduler.kubeconfig) and install with \
-         INSTALL_K3S_EXEC=\"server {flag}\", or start: k3s server {flag}; schedpatch takes it over from there. If the unit \
-         has another place, name it with --target FILE"
+         INSTALL_K3S_EXEC=\"server {flag}\", or start: k3s server {flag}; schedpatch takes it over from there. A unit in \
+         another directory is left as it is with --k3s-method drop-in"
     );
     Finding::error("no-manifest", message, way_out).in_file(dir)
 }

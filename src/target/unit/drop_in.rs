@@ -133,15 +133,14 @@ fn unreadable_mark() -> Refusal {
 
 /// The one unit that starts a k3s server.
 pub(super) fn one_server(around: &Around) -> Result<(&str, &str), Refusal> {
-    let text = |path: &str| around.files.get(path).and_then(|text| text.as_deref().ok());
-    let units = around.files.keys().filter(|path| super::is_unit(path));
-    let mut servers = units.filter_map(|path| {
-        let text = text(path)?;
+    let mut servers = server::units(around).into_iter().filter_map(|path| {
+        let (path, text) = around.files.get_key_value(path.as_str())?;
+        let text = text.as_deref().ok()?;
         server::read(path, text, around, None).is_ok().then_some((path.as_str(), text))
     });
     match (servers.next(), servers.next()) {
         (Some(server), None) => Ok(server),
-        (None, _) => Err(Refusal::new(Rule::NoServer, "no unit in /etc/systemd/system starts a k3s server")),
+        (None, _) => Err(Refusal::new(Rule::NoServer, "no unit starts a k3s server")),
         (Some((first, _)), Some((second, _))) => {
             Err(Refusal::new(Rule::SeveralServers, format!("{first} and {second} both start a k3s server")))
         }

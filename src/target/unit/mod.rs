@@ -15,11 +15,10 @@ mod trial;
 
 use super::{
     Activation, Candidates, Chosen, Context, Definition, Expectation, Here, HostFiles, Observer, OnTrial, Refusal,
-    SchedulerSpec, ServiceExpectation, TargetFile, TargetKind, Words,
+    SchedulerSpec, Service, ServiceExpectation, TargetFile, TargetKind, Words,
 };
 use crate::finding::Finding;
 use crate::host::HostPath;
-use crate::host::systemd::ServiceManager;
 use drop_in::DropIn;
 use exec_start::ExecStart;
 use observer::ServerObserver;
@@ -50,7 +49,7 @@ pub enum Method {
 #[derive(Clone, Copy, Debug)]
 pub enum RestartBy {
     /// A person, whenever it suits
-    Person(&'static dyn ServiceManager),
+    Person(&'static UnitRestarter),
     /// The service manager, at once
     Manager(&'static UnitRestarter),
     /// The same, and a new text is first tried in a place that a restart of the host forgets
@@ -70,21 +69,23 @@ impl K3s {
         Self { method, restart }
     }
 
-    /// Who restarts this server: a restart that ends all containers would end schedpatch itself.
+    /// Who restarts this server: a restart that ends all containers would end schedpatch itself, and a server that stays down
+    /// when its scheduler refuses a configuration could not be taken back.
     fn restarter(&self, spec: &SchedulerSpec) -> Option<&'static UnitRestarter> {
-        let spares_us = spec.service.as_ref().is_some_and(|service| service.spares_containers);
+        let is_safe = |service: &Service| service.spares_containers && service.starts_again;
+        let is_safe = spec.service.as_ref().is_some_and(is_safe);
         match self.restart {
             RestartBy::Person(_) => None,
             RestartBy::Manager(restarter) | RestartBy::ManagerAfterTrial(restarter) => {
-                Some(restarter).filter(|_| spares_us)
+                Some(restarter).filter(|_| is_safe)
             }
         }
     }
 
-    fn manager(&self) -> &'static dyn ServiceManager {
+    /// The way to the service manager, whoever restarts.
+    fn service_manager(&self) -> &'static UnitRestarter {
         match self.restart {
-            RestartBy::Person(manager) => manager,
-            RestartBy::Manager(restarter) | RestartBy::ManagerAfterTrial(restarter) => restarter.manager,
+            RestartBy::Person(manager) | RestartBy::Manager(manager) | RestartBy::ManagerAfterTrial(manager) => manager,
         }
     }
 }
@@ -138,8 +139,7 @@ impl TargetKind for K3s {
                 }
             }
             Method::DropIn => {
-                let units = host.files_in(UNITS);
-                for path in units.iter().filter(|path| is_unit(path) && path.name().starts_with("k3s")) {
+                for path in &server::units(host) {
                     let Some(Ok(unit)) = host.text(path) else { continue };
                     let (Ok(_), Some(file)) = (server::read(path, &unit, host, None), files.first_mut()) else {
                         continue;
@@ -191,7 +191,8 @@ impl TargetKind for K3s {
     }
 
     fn activation(&self, spec: &SchedulerSpec) -> Activation {
-        self.restarter(spec).map_or(Activation::Person, |restarter| Activation::Restart(restarter))
+        let by_person = || Activation::Person(self.service_manager());
+        self.restarter(spec).map_or_else(by_person, |restarter| Activation::Restart(restarter))
     }
 
     fn expectation(&self, spec: &SchedulerSpec) -> Expectation {
@@ -202,7 +203,7 @@ impl TargetKind for K3s {
             generation: None,
             config,
             has_readiness_probe: false,
-            endpoint: "https://127.0.0.1:10259".to_owned(),
+            endpoint: spec.endpoint(),
             unnoticed_after: None,
             service: Some(ServiceExpectation {
                 program: spec.service.as_ref().map_or_else(String::new, |service| service.program.clone()),
@@ -217,7 +218,7 @@ impl TargetKind for K3s {
     }
 
     fn observer(&self, spec: &SchedulerSpec, here: &Here<'_>) -> Box<dyn Observer> {
-        Box::new(ServerObserver::new(self.manager(), self.restarter(spec).is_none(), spec, here))
+        Box::new(ServerObserver::new(self.service_manager(), self.restarter(spec).is_none(), spec, here))
     }
 }
 

@@ -10,6 +10,7 @@ use kube::{Api, Client};
 use tokio::time::Instant;
 
 use super::server::flag_values;
+use super::{Method, UnitRestarter};
 use crate::host::systemd::{ServiceManager, UnitState};
 use crate::target::{Answer, Here, Instance, Observation, Observer, Probe, Running, SchedulerSpec, Waiting};
 
@@ -28,6 +29,8 @@ pub(super) struct ServerObserver {
     manager: Option<&'static dyn ServiceManager>,
     /// Whether a service manager that does not answer is no obstacle: a person restarts k3s
     is_optional: bool,
+    /// Whether the configuration is on the command line that systemd has loaded
+    is_on_command_line: bool,
     host_root: PathBuf,
     unit: String,
     nodes: Api<Node>,
@@ -45,11 +48,12 @@ impl std::fmt::Debug for ServerObserver {
 
 impl ServerObserver {
     /// Begins to follow the server of this node.
-    pub fn new(manager: &'static dyn ServiceManager, is_optional: bool, spec: &SchedulerSpec, here: &Here<'_>) -> Self {
+    pub fn new(through: &'static UnitRestarter, is_optional: bool, spec: &SchedulerSpec, here: &Here<'_>) -> Self {
         let server = spec.service.as_ref().map(|service| format!("{}/readyz", service.server));
         Self {
-            manager: Some(manager),
+            manager: Some(through.manager),
             is_optional,
+            is_on_command_line: through.method == Method::ExecStart,
             host_root: here.host_root.to_owned(),
             unit: spec.identity.name.clone(),
             nodes: Api::all(Client::clone(here.client)),
@@ -78,8 +82,12 @@ impl ServerObserver {
             Err(why) => return Observation::Away(why),
         };
         let instance = instance(state.as_ref());
-        let local =
-            |why: String| Observation::Local(Running { instance: Some(instance.clone()), ..Running::default() }, why);
+        // the next start gets the command line that is loaded
+        let loaded = state.as_ref().filter(|_| self.is_on_command_line).map(loaded_config);
+        let local = |why: String| {
+            let running = Running { instance: Some(instance.clone()), config: loaded.clone(), ..Running::default() };
+            Observation::Local(running, why)
+        };
         if let Some(state) = state.as_ref().filter(|state| state.active != "active") {
             return local(format!("k3s is {} ({})", state.active, state.sub));
         }
@@ -120,10 +128,20 @@ fn instance(state: Option<&UnitState>) -> Instance {
     Instance { id: state.invocation.clone(), ready, waiting, restarts: Some(state.restarts), ..Instance::default() }
 }
 
+/// The configuration file of the command line that systemd has loaded; empty for none.
+fn loaded_config(state: &UnitState) -> String {
+    let words: Vec<String> = state.commands.iter().flatten().cloned().collect();
+    last_config(&words).unwrap_or_default()
+}
+
 /// The last configuration file among the arguments of the process.
 pub(super) fn config_of(node_args: &str) -> Option<String> {
     let arguments: Vec<String> = serde_json::from_str(node_args).ok()?;
-    let mut values = flag_values(&arguments, &["--kube-scheduler-arg"]);
+    last_config(&arguments)
+}
+
+fn last_config(arguments: &[String]) -> Option<String> {
+    let mut values = flag_values(arguments, &["--kube-scheduler-arg"]);
     values.retain(|value| value.starts_with("config="));
     values.pop()?.strip_prefix("config=").map(str::to_owned)
 }

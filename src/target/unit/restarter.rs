@@ -1,8 +1,7 @@
 //! Restarts a k3s server through its service manager.
 
-use super::{Method, UNITS};
-use crate::host::HostPath;
-use crate::host::systemd::{ServiceManager, SystemdError};
+use super::{Method, trial};
+use crate::host::systemd::{ServiceManager, SystemdError, UnitState};
 use crate::target::{Restartable, Restarter};
 
 /// Restarts the unit of a server.
@@ -26,10 +25,13 @@ fn words(error: &SystemdError) -> String {
 impl Restarter for UnitRestarter {
     fn instance(&self, at: &Restartable<'_>) -> Result<String, String> {
         let unit = self.manager.unit(at.host_root, &at.spec.identity.name).map_err(|error| words(&error))?;
-        let own = HostPath::from(UNITS).join(&at.spec.identity.name);
-        let target = if self.method == Method::ExecStart { at.target } else { own.as_str() };
-        if unit.fragment != target {
-            return Err(format!("systemd has loaded {:?} for this unit, not {target}", unit.fragment));
+        let is_loaded = match self.method {
+            Method::ExecStart => unit.fragment == at.target,
+            // the unit is not edited, wherever it is
+            Method::DropIn => !unit.fragment.is_empty(),
+        };
+        if !is_loaded {
+            return Err(format!("systemd has loaded {:?} for this unit, not {}", unit.fragment, at.target));
         }
         Ok(unit.invocation)
     }
@@ -46,8 +48,8 @@ impl Restarter for UnitRestarter {
         self.manager.reload(at.host_root).map_err(|error| words(&error))?;
         let unit = self.manager.unit(at.host_root, &at.spec.identity.name).map_err(|error| words(&error))?;
         match config {
-            // a file beside the configuration of k3s is read by k3s itself
-            Some(config) if self.method == Method::ExecStart => {
+            // a file beside the configuration of k3s is read by k3s itself, and while it is on trial the command line has it too
+            Some(config) if self.method == Method::ExecStart || is_trial(&unit) => {
                 let word = format!("config={config}");
                 let names_it = unit.commands.iter().flatten().any(|own| own.ends_with(&word));
                 if names_it { Ok(()) } else { Err(not_loaded(&word, &unit.drop_ins)) }
@@ -56,9 +58,22 @@ impl Restarter for UnitRestarter {
         }
     }
 
+    fn let_go(&self, at: &Restartable<'_>) -> Result<(), String> {
+        match self.manager.reload(at.host_root) {
+            // nothing is loaded where systemd does not run
+            Ok(()) | Err(SystemdError::NoSocket { .. }) => Ok(()),
+            Err(error) => Err(words(&error)),
+        }
+    }
+
     fn restart(&self, at: &Restartable<'_>) -> Result<(), String> {
         self.manager.restart(at.host_root, &at.spec.identity.name).map_err(|error| words(&error))
     }
+}
+
+/// Whether systemd has read the place of a trial.
+fn is_trial(unit: &UnitState) -> bool {
+    unit.drop_ins.iter().any(|path| trial::is_path(path))
 }
 
 fn not_loaded(word: &str, drop_ins: &[String]) -> String {

@@ -9,7 +9,7 @@ use super::environment;
 use super::trial;
 use crate::host::HostPath;
 use crate::target::refusal::{Refusal, Rule};
-use crate::target::{FileText, HostFiles};
+use crate::target::{FileText, HostFiles, local_address};
 
 const DATA_DIR: &str = "/var/lib/rancher/k3s";
 /// The file that k3s reads unless it is told otherwise.
@@ -35,6 +35,8 @@ pub(super) struct Server {
     pub overridden_by: Option<(String, usize)>,
     /// Whether a stop ends the server's own process only
     pub kills_process_only: bool,
+    /// Whether systemd starts it anew however it ends
+    pub starts_again: bool,
     /// Its data directory
     pub data_dir: String,
     /// The base of its configuration files
@@ -70,14 +72,16 @@ pub(super) fn read(path: &str, text: &str, host: &dyn HostFiles, own: Own<'_>) -
     let files = config::read(&config_file, host, own)?;
     let of_files = |key: &str| config::values(&files, key).pop();
     let data_dir = said(&["--data-dir", "-d"], "K3S_DATA_DIR").or_else(|| of_files("data-dir"));
-    let kill_mode =
-        all().flat_map(Unit::settings).filter(|(section, key, _)| (*section, *key) == ("Service", "KillMode"));
-    let kills_process_only = kill_mode.last().is_some_and(|(_, _, value)| value == b"process");
+    let is_last = |name: &str, wanted: &[u8]| {
+        let said = all().flat_map(Unit::settings).filter(|(section, key, _)| (*section, *key) == ("Service", name));
+        said.last().is_some_and(|(_, _, value)| value == wanted)
+    };
     Ok(Server {
         unit: unit_name.to_owned(),
         arguments: arguments.to_vec(),
         overridden_by: effective.overridden_by(path).map(|(file, line)| (file.to_owned(), line)),
-        kills_process_only,
+        kills_process_only: is_last("KillMode", b"process"),
+        starts_again: is_last("Restart", b"always"),
         data_dir: data_dir.unwrap_or_else(|| DATA_DIR.to_owned()),
         config_file,
         files,
@@ -95,6 +99,17 @@ fn server_arguments<'w>(program: &str, words: &'w [String]) -> Option<&'w [Strin
 
 fn no_server(unit: &str) -> Refusal {
     Refusal::new(Rule::NoServer, format!("{unit} does not start a k3s server"))
+}
+
+/// The units that may start a k3s server, wherever systemd looks for units; of two with one name, the earlier one.
+pub(super) fn units(host: &dyn HostFiles) -> Vec<HostPath> {
+    let mut found: BTreeMap<String, HostPath> = BTreeMap::new();
+    for path in UNIT_DIRS.iter().flat_map(|dir| host.files_in(dir)) {
+        if path.name().starts_with("k3s") && path.name().ends_with(".service") {
+            found.entry(path.name().to_owned()).or_insert(path);
+        }
+    }
+    found.into_values().collect()
 }
 
 /// The drop-ins of a unit in systemd's order, without our own trial.
@@ -144,10 +159,42 @@ impl Server {
         flag || config::values(&self.files, "disable-scheduler").last().is_some_and(|value| value == "true")
     }
 
-    /// The port of its API on this host.
-    pub fn port(&self) -> String {
-        let of_command = flag_values(&self.arguments, &["--https-listen-port"]).pop();
-        let of_files = || config::values(&self.files, "https-listen-port").pop();
-        of_command.or_else(of_files).unwrap_or_else(|| "6443".to_owned())
+    /// Scheme, host and port of its API on this host.
+    pub fn endpoint(&self) -> String {
+        let said = |name: &str| {
+            let of_command = flag_values(&self.arguments, &[&format!("--{name}")]).pop();
+            of_command.or_else(|| config::values(&self.files, name).pop())
+        };
+        let port = said("https-listen-port").unwrap_or_else(|| "6443".to_owned());
+        format!("https://{}:{port}", local_address(said("bind-address").as_deref()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::Around;
+
+    fn server(arguments: &str, config: &str) -> Server {
+        let unit =
+            format!("[Service]\nKillMode=process\nRestart=always\nExecStart=/usr/local/bin/k3s server {arguments}\n");
+        let mut around = Around::default();
+        around.files.insert(HostPath::from(CONFIG_FILE), Ok(config.to_owned()));
+        read("/etc/systemd/system/k3s.service", &unit, &around, None).unwrap()
+    }
+
+    #[test]
+    fn a_server_is_asked_where_it_listens() {
+        assert_eq!(server("", "").endpoint(), "https://127.0.0.1:6443");
+        assert_eq!(server("--https-listen-port 7443", "bind-address: 10.0.0.5\n").endpoint(), "https://10.0.0.5:7443");
+        assert_eq!(server("--bind-address=::", "").endpoint(), "https://[::1]:6443");
+    }
+
+    #[test]
+    fn only_a_unit_that_is_always_started_anew_starts_again() {
+        assert!(server("", "").starts_again && server("", "").kills_process_only);
+        let other = Around::default();
+        let unit = "[Service]\nRestart=on-failure\nExecStart=/usr/local/bin/k3s server\n";
+        assert!(!read("/etc/systemd/system/k3s.service", unit, &other, None).unwrap().starts_again);
     }
 }

@@ -32,8 +32,9 @@ pub(super) fn of_server(server: &Server, around: &Around, ours: Option<Ours>) ->
         service: Some(Service {
             name: server.unit.clone(),
             spares_containers: server.kills_process_only,
+            starts_again: server.starts_again,
             program: around.program.as_ref().map_or_else(String::new, |program| program.mark.clone()),
-            server: format!("https://127.0.0.1:{}", server.port()),
+            server: server.endpoint(),
         }),
         ours,
     })

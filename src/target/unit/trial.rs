@@ -23,6 +23,11 @@ pub(super) fn path(unit: &str) -> HostPath {
     HostPath::from(format!("/run/systemd/system/{unit}.d/{NAME}"))
 }
 
+/// Whether a drop-in is the place of a trial.
+pub(super) fn is_path(drop_in: &str) -> bool {
+    drop_in.starts_with("/run/systemd/system/") && drop_in.rsplit('/').next() == Some(NAME)
+}
+
 /// What a trial is made from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Base<'a> {
@@ -52,6 +57,7 @@ pub(super) fn write(
     let fragment = Unit::parse(base.unit_path, unit.as_bytes());
     let texts = server::drop_ins(name, host);
     let drop_ins: Vec<Unit<'_>> = texts.iter().map(|(path, text)| Unit::parse(path, text.as_bytes())).collect();
+    refuse_later_word(&drop_ins)?;
     let mut command = effective(&fragment, &drop_ins)?.to_drop_in()?;
     if !more.is_empty() {
         command = Unit::parse(NAME, &command).edit(&Edit { owner: OWNER, note: "trial", arguments: more })?;
@@ -61,6 +67,23 @@ pub(super) fn write(
     let mark = format!("{MARK}{} {}\n", base.digest(), Digest::of_bytes(text.as_bytes()));
     let lines: Vec<String> = text.split('\n').map(|line| format!("{LINE}{line}\n")).collect();
     Ok(format!("{HEAD}{mark}{}{command}", lines.concat()).into_bytes())
+}
+
+/// A drop-in that systemd reads after ours would have the last word about the command line on trial.
+fn refuse_later_word(drop_ins: &[Unit<'_>]) -> Result<(), Refusal> {
+    let is_later = |unit: &&Unit<'_>| unit.name().rsplit('/').next().is_some_and(|name| name > NAME);
+    let speaks = |unit: &&Unit<'_>| unit.settings().any(|(section, key, _)| (section, key) == ("Service", "ExecStart"));
+    match drop_ins.iter().filter(is_later).find(speaks) {
+        Some(unit) => {
+            let file = unit.name();
+            let message = format!(
+                "{file} sets ExecStart= after the drop-in in which a new command line is tried ({NAME}); a name that comes before it \
+                 would do"
+            );
+            Err(Refusal::new(Rule::UnitOverridden, message))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The text on trial that a drop-in holds; nothing where it is of something else than this.
@@ -102,6 +125,22 @@ mod tests {
         let changed = UNIT.replace("server", "server --debug");
         let (seen, trial) = overlay(Base { on_disk: &changed, unit: &changed, ..base }, &around).unwrap();
         assert_eq!((seen.as_str(), trial.is_stale), (changed.as_str(), true));
+    }
+
+    #[test]
+    fn a_later_drop_in_that_has_the_last_word_is_refused() {
+        let base = Base { on_disk: "", unit_path: "/etc/systemd/system/k3s.service", unit: UNIT };
+        let more = [Argument::new("--kube-scheduler-arg=config=/y")];
+        let tried = |name: &str, text: &str| {
+            let mut around = Around::default();
+            let path = format!("/etc/systemd/system/k3s.service.d/{name}");
+            around.files.insert(HostPath::from(path), Ok(text.to_owned()));
+            write(base, UNIT, "a: b\n", &more, &around)
+        };
+        let own = "[Service]\nExecStart=\nExecStart=/usr/local/bin/k3s server --debug\n";
+        assert_eq!(tried("99-local.conf", own).unwrap_err().rule, Rule::UnitOverridden);
+        assert!(tried("10-local.conf", own).is_ok());
+        assert!(tried("99-local.conf", "[Service]\nRestartSec=3s\n").is_ok());
     }
 
     #[test]
