@@ -142,11 +142,9 @@ impl Agent {
             (digest, is_overwritten, is_outmoded) = (None, false, false);
         }
         let is_bad = plan.revision.as_ref().is_some_and(|revision| journal.bad.contains_key(revision));
-        let backs_off = self.backs_off(seen);
-        let is_fought_over = self.is_fought_over(seen);
-        let now = self.now();
-        let too_soon_for = self.member.as_mut().and_then(|member| member.too_soon_for(journal.stopped.as_ref(), now));
-        let stopped = journal.stopped.as_ref();
+        let (backs_off, is_fought_over) = (self.backs_off(seen), self.is_fought_over(seen));
+        let (now, stopped) = (self.now(), journal.stopped.as_ref());
+        let too_soon_for = self.member.as_mut().and_then(|member| member.too_soon_for(stopped, now));
         let stopped = stopped.filter(|stopped| entry.is_some_and(|entry| entry.digest == Some(stopped.digest)));
         let failed = |(revision, bad): (&String, &Bad)| {
             let words = format!("revision {revision}: {}", bad.reason);
