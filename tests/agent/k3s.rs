@@ -97,6 +97,26 @@ fn a_text_is_tried_before_it_is_written_and_each_change_restarts_once() {
 }
 
 #[test]
+fn what_changes_in_several_steps_restarts_once() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 120).await;
+        // as by helm upgrade: further objects follow, and need the API
+        for words in ["two", "three"] {
+            node.source(&config(words));
+            node.pass(2).await;
+            assert_eq!(restarts(&root), 1, "{words}");
+        }
+        node.until(Phase::Verifying, 60).await;
+        node.until(Phase::Ready, 120).await;
+        assert_eq!(restarts(&root), 2);
+    });
+}
+
+#[test]
 fn a_server_that_goes_down_comes_back_without_a_person() {
     story(|mut node| async move {
         let root = server(&mut node, BY_TRIAL);

@@ -274,6 +274,7 @@ impl World {
             is_outmoded: false,
             backs_off: false,
             too_soon_for: None,
+            may_want_more: false,
             last_sealed: journal.sealed.map(|(digest, number)| Sealed { digest, revision: revision(digest), number }),
             marks: journal.marks.clone(),
             retries: journal.retries,

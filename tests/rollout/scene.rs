@@ -40,6 +40,7 @@ pub fn scene() -> Scene {
         is_outmoded: false,
         backs_off: false,
         too_soon_for: None,
+        may_want_more: false,
         last_sealed: Some(Sealed { digest: old, revision: revision(old), number: 1 }),
         marks: Vec::new(),
         retries: 0,

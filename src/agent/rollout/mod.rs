@@ -34,6 +34,8 @@ const TAKEOVER: Duration = Duration::from_secs(200);
 const CLEAR: Duration = Duration::from_mins(1);
 /// So long every other member of etcd must have been there before one is restarted.
 const QUORUM: Duration = Duration::from_mins(1);
+/// So long the sources must stay as they are where a change stops the API.
+const SOURCES_STAY: Duration = Duration::from_millis(4500);
 /// How often a node that waits looks again, even when the Lease does not change; and how often once that has lasted.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const LOOK_SELDOM: Duration = Duration::from_secs(30);

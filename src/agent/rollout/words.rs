@@ -39,6 +39,9 @@ pub(super) fn of_waiting(why: &Waiting, peers: &Peers, node: &str) -> NodeState 
         ),
         Waiting::Quorum { node } => quorum(node.as_deref()),
         Waiting::TwoMembers => two_members(),
+        Waiting::MoreMayFollow => {
+            waiting("SourceChanged", "the sources have just changed; the agent waits some seconds whether more follows")
+        }
         Waiting::Preflight => NodeState::new(Phase::Preflight, "Preflight", "the scheduler checks the new text"),
         Waiting::BackOff => came_to_nothing("the target was not replaced"),
         Waiting::NotListed => {
