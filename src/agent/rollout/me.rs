@@ -146,11 +146,7 @@ impl Agent {
         let may_want_more = self.may_want_more(seen, now);
         let stopped = journal.stopped.as_ref();
         let stopped = stopped.filter(|stopped| entry.is_some_and(|entry| entry.digest == Some(stopped.digest)));
-        let failed = |(revision, bad): (&String, &Bad)| {
-            let words = format!("revision {revision}: {}", bad.reason);
-            let failed = Failed { digest: bad.digest?, node: self.options.node.clone(), words, since: bad.since };
-            Some((failed, bad.retries))
-        };
+        let failed = |(revision, bad): (&String, &Bad)| failed_on(&self.options.node, revision, bad);
         Me {
             name: self.options.node.clone(),
             is_listed: peers.is_listed,
@@ -259,6 +255,12 @@ fn led_to_original(entry: &Entry, seen: &Seen) -> bool {
         ChangeKind::Back => entry.digest.is_none(),
         ChangeKind::New | ChangeKind::Repair => seen.journal.generation >= entry.generation,
     }
+}
+
+/// A mark as others read it, and how many retries there had been when it was made.
+fn failed_on(node: &str, revision: &str, bad: &Bad) -> Option<(Failed, u64)> {
+    let words = format!("revision {revision}: {}", bad.reason);
+    Some((Failed { digest: bad.digest?, node: node.to_owned(), words, since: bad.since }, bad.retries))
 }
 
 /// A failure that the others do not know of.

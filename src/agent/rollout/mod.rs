@@ -220,7 +220,11 @@ impl Agent {
         let message = "the agent waits until the scheduler is seen to run before it changes anything else";
         Part::denied(
             if is_uninstall {
-                NodeState::new(Phase::Restoring, "Uninstalling", message)
+                let service = seen.plan.target.as_ref().and_then(|target| target.expectation().service);
+                match service.and_then(|service| service.restart_by_hand) {
+                    Some(command) => words::restart_to_restore(&command),
+                    None => NodeState::new(Phase::Restoring, "Uninstalling", message),
+                }
             } else {
                 NodeState::new(Phase::Verifying, "NotYetProven", message)
             },

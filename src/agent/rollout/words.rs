@@ -75,6 +75,12 @@ pub(super) fn of_waiting(why: &Waiting, peers: &Peers, node: &str) -> NodeState 
     }
 }
 
+/// What a person must do before an uninstall is done.
+pub(super) fn restart_to_restore(command: &str) -> NodeState {
+    let message = format!("our edit is removed, and k3s runs with it until it restarts; run on this node: {command}");
+    NodeState::new(Phase::Restoring, "RestartRequired", message)
+}
+
 /// What a node says that needs nothing, or must not have what is wanted.
 pub(super) fn of_rest(record: &Record, me: &Me, seen: &Seen) -> NodeState {
     if record.must_restore(&me.name) {
