@@ -117,6 +117,27 @@ fn what_changes_in_several_steps_restarts_once() {
 }
 
 #[test]
+fn twenty_changes_and_fifty_restarts_of_the_agent_are_twenty_restarts_of_the_server() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        node.pass(5).await;
+        node.start();
+        for change in 1..=20 {
+            node.source(&config(&format!("change-{change}")));
+            node.until_report("in the middle", 60, |report| report.node_state.phase != Phase::Ready).await;
+            node.until(Phase::Ready, 120).await;
+            assert_eq!(restarts(&root), change);
+            for _ in 0..if change % 2 == 0 { 3 } else { 2 } {
+                node.stop().await.expect("it ends");
+                node.start();
+                node.until(Phase::Ready, 60).await;
+            }
+            assert_eq!((restarts(&root), read(&root, TRIAL)), (change, None));
+        }
+    });
+}
+
+#[test]
 fn a_server_that_goes_down_comes_back_without_a_person() {
     story(|mut node| async move {
         let root = server(&mut node, BY_TRIAL);
