@@ -86,6 +86,8 @@ struct Work {
     trial: Option<(Digest, Trial)>,
     /// How often in a row the API had nothing new to say
     asked_in_vain: u32,
+    /// What is wanted, and since when
+    wanted: Option<(Option<Digest>, Duration)>,
     /// When the agent committed last
     committed: Option<Duration>,
     /// What failed and was rolled back since the agent started

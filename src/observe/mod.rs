@@ -128,10 +128,10 @@ fn note_restart(settings: &Settings, specs: &Specs, state: &mut State) {
     let Some(restarter) = restarter else { return };
     let at = Restartable { host_root: &settings.host_root, target: &target, spec };
     // first whether it is under way: what happens after this question is seen by the next
-    let is_pending = restarter.is_pending(&at);
+    let Ok(is_pending) = restarter.is_pending(&at) else { return };
     let Ok(running) = restarter.instance(&at) else { return };
     let mut journal = std::mem::take(&mut state.journal).restarted(&running, restarter.must_load());
-    if is_pending == Ok(false) && restarter.must_load() {
+    if !is_pending && restarter.must_load() {
         journal = journal.lost_restart();
     }
     state.journal = journal;

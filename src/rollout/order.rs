@@ -25,6 +25,8 @@ pub enum Waiting {
     },
     /// A commit did not happen here a moment ago, or what is wanted was taken back without blame
     BackOff,
+    /// What is wanted has changed a moment ago, and more may follow
+    MoreMayFollow,
     /// The scheduler itself checks what this node would commit
     Preflight,
     /// The API does not list this node, so that others would not know of its turn
@@ -82,6 +84,8 @@ pub(super) fn must_not_go(view: &View<'_>, wanted: NeededChange) -> Option<Waiti
         || is_new && me.too_soon_for.is_some() && me.too_soon_for == wanted.digest
     {
         Some(Waiting::BackOff)
+    } else if is_new && me.may_want_more {
+        Some(Waiting::MoreMayFollow)
     } else if is_new && record.paused {
         Some(Waiting::Paused)
     } else if is_new && me.is_outdated {

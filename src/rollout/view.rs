@@ -74,6 +74,8 @@ pub struct Me {
     pub last_sealed: Option<Sealed>,
     /// What failed here, and how many retries there had been when it did
     pub marks: Vec<(Failed, u64)>,
+    /// Whether what is wanted has changed a moment ago, and each change stops the API for a while
+    pub may_want_more: bool,
     /// The most retries that this node knows of
     pub retries: u64,
     /// A failure that is not in the record yet, and how many retries there had been when it happened

@@ -34,7 +34,8 @@ pub use elsewhere::{SCHEDULER_PODS, SchedulerElsewhere, StartState, schedulers_e
 pub use file::{OnTrial, TargetFile};
 pub use flags::{Flag, all_of as read_flags, last as last_flag, value_of as flag_of};
 pub use observation::{
-    Answer, Expectation, Instance, Observation, Observer, Obstacle, Probe, Running, ServiceExpectation, Waiting, Words,
+    Answer, Expectation, Instance, Observation, Observer, Obstacle, Probe, Running, ServiceExpectation, UNKNOWN_START,
+    Waiting, Words,
 };
 pub use preflight::{PreflightEnd, PreflightManifest, PreflightObserver, PreflightRun, PreflightState};
 pub use refusal::{Refusal, Rule};

@@ -42,6 +42,9 @@ pub struct Running {
     pub instance: Option<Instance>,
 }
 
+/// The id of a start of which nobody can say which one it is.
+pub const UNKNOWN_START: &str = "unknown";
+
 /// One start of the scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instance {

@@ -1,6 +1,8 @@
 //! The judgement of a commit over time: proven, failed with evidence, or neither yet. Pure: what was seen and the time since
 //! some moment come in, and time without answers does not count.
 
+mod service;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -8,8 +10,6 @@ use crate::target::{Expectation, Instance, Observation, Obstacle, Running, Waiti
 
 /// A scheduler that ends twice by itself does not run.
 const MAX_ENDS: usize = 2;
-/// A service that ends so often before its scheduler was seen to stay does not run either, even if it answers for a moment each time.
-const MAX_RESTARTS: u32 = 4;
 /// A pull or a mount may fail once or twice and then work.
 const STUCK: Duration = Duration::from_mins(1);
 /// How long is long.
@@ -44,6 +44,8 @@ pub struct Trial {
     restarts: Option<u32>,
     /// The same when the trial began
     restarts_before: Option<u32>,
+    /// The start that showed other arguments than these: it has not become ours because the node shows others since
+    earlier_instance: Option<String>,
     /// Since when only the host says anything
     alone_since: Option<Duration>,
     /// Instances of the time before the trial, which do not count
@@ -127,6 +129,7 @@ impl Trial {
             is_confirmed: false,
             restarts: None,
             restarts_before: None,
+            earlier_instance: None,
             alone_since: None,
             before: None,
             ended: BTreeSet::new(),
@@ -180,65 +183,6 @@ impl Trial {
                 self.judge_unnoticed(self.expected.words.earlier, now)
             }
             Observation::Running(running) => self.judge_running(running, healthy, now),
-        }
-    }
-
-    /// What only holds for a service: a scheduler that answers has come up; one that is started anew twice without an answer fails,
-    /// whoever else can be asked, and so does one that answers and never stays; and nothing else but its silence is evidence.
-    fn judge_service(&mut self, observation: &Observation, healthy: Option<bool>, now: Duration) -> Option<Verdict> {
-        let service = self.expected.service.clone()?;
-        let (Observation::Running(running) | Observation::Local(running, _)) = observation else { return None };
-        let restarts = running.instance.as_ref().and_then(|instance| instance.restarts);
-        if healthy == Some(true) {
-            (self.restarts, self.asked) = (restarts, Duration::ZERO);
-        }
-        if service.restart_by_hand.is_some() && self.is_foreign(observation) {
-            // a server that ends before a person has restarted it says nothing about a text that it never had
-            (self.restarts, self.restarts_before) = (restarts, restarts);
-        }
-        // a count that is smaller is of a later start by a person
-        let since = |base: Option<u32>| base.filter(|base| restarts.is_some_and(|now| now >= *base)).or(restarts);
-        (self.restarts, self.restarts_before) = (since(self.restarts), since(self.restarts_before));
-        let grown = |base: Option<u32>| restarts.unwrap_or_default().saturating_sub(base.unwrap_or_default());
-        let why = if grown(self.restarts) as usize >= MAX_ENDS {
-            Some("k3s ended twice, and its scheduler did not answer in between")
-        } else if grown(self.restarts_before) >= MAX_RESTARTS && !self.is_confirmed {
-            Some("k3s ended again and again, and its scheduler never stayed ready")
-        } else {
-            None
-        };
-        if let Some(why) = why {
-            self.ready = None;
-            let instance = running.instance.clone().unwrap_or_default();
-            return Some(self.failed(Cause::Ended, why, &instance));
-        }
-        if let Observation::Local(_, why) = observation {
-            self.ready = None;
-            let until = *self.alone_since.get_or_insert(now) + self.limits.timeout;
-            return (now < until).then(|| Verdict::Wait(why.clone(), until));
-        }
-        self.alone_since = None;
-        if self.is_ours(running) {
-            return None;
-        }
-        self.ready = None;
-        Some(match service.restart_by_hand {
-            Some(command) => Verdict::RestartRequired(command),
-            // it has come up, so it is not at fault that nobody shows what it was started with
-            None if healthy == Some(true) => Verdict::Wait(self.expected.words.earlier.to_owned(), now + STUCK),
-            None => self.judge_time(self.expected.words.earlier, now),
-        })
-    }
-
-    /// Whether what runs is known to be something else than the text in place.
-    fn is_foreign(&self, observation: &Observation) -> bool {
-        match observation {
-            Observation::Running(running) => !self.is_ours(running),
-            Observation::Local(running, _) => {
-                let expected = self.expected.config.as_deref().unwrap_or_default();
-                running.config.as_deref().is_some_and(|config| config != expected)
-            }
-            _ => false,
         }
     }
 

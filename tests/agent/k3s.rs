@@ -10,7 +10,7 @@ use schedpatch::phase::Phase;
 use schedpatch::plan::Direction;
 use schedpatch::platform::Platforms;
 
-use crate::api::Fault;
+use crate::api::{Fault, LEASES, ROLLOUT};
 use crate::node::{NAME, Node, config, story};
 use crate::support::pretended_k3s::{
     AT_ONCE, BY_DROP_IN, BY_PERSON, BY_TRIAL, DROP_IN, TEXT, TRIAL, UNIT, install, machine, read, reboot, reload, start,
@@ -93,6 +93,47 @@ fn a_text_is_tried_before_it_is_written_and_each_change_restarts_once() {
         assert_eq!((read(&root, UNIT).as_deref(), restarts(&root)), (Some(TEXT), 3));
         node.until(Phase::Restored, 120).await;
         assert_eq!(restarts(&root), 3);
+    });
+}
+
+#[test]
+fn what_changes_in_several_steps_restarts_once() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 120).await;
+        // as by helm upgrade: further objects follow, and need the API
+        for words in ["two", "three"] {
+            node.source(&config(words));
+            node.pass(2).await;
+            assert_eq!(restarts(&root), 1, "{words}");
+        }
+        node.until(Phase::Verifying, 60).await;
+        node.until(Phase::Ready, 120).await;
+        assert_eq!(restarts(&root), 2);
+    });
+}
+
+#[test]
+fn twenty_changes_and_fifty_restarts_of_the_agent_are_twenty_restarts_of_the_server() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        node.pass(5).await;
+        node.start();
+        for change in 1..=20 {
+            node.source(&config(&format!("change-{change}")));
+            node.until_report("in the middle", 60, |report| report.node_state.phase != Phase::Ready).await;
+            node.until(Phase::Ready, 120).await;
+            assert_eq!(restarts(&root), change);
+            for _ in 0..if change % 2 == 0 { 3 } else { 2 } {
+                node.stop().await.expect("it ends");
+                node.start();
+                node.until(Phase::Ready, 60).await;
+            }
+            assert_eq!((restarts(&root), read(&root, TRIAL)), (change, None));
+        }
     });
 }
 
@@ -278,6 +319,34 @@ fn a_person_who_restarts_turns_it_ready_without_a_word() {
         start(&root);
         node.until(Phase::Ready, 120).await;
         assert_eq!(restarts(&root), 0, "nobody but the person");
+    });
+}
+
+#[test]
+fn an_uninstall_tells_the_person_who_restarts_what_to_run() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_PERSON);
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::RestartRequired, 60).await;
+        reload(&root);
+        start(&root);
+        node.until(Phase::Ready, 120).await;
+        let mut lease = node.api.object(LEASES, ROLLOUT).expect("it is there");
+        lease["metadata"]["annotations"]["schedpatch.io/uninstall"] = "now".into();
+        node.api.put(LEASES, ROLLOUT, lease);
+        let is_told = |message: &str| message.contains("systemctl daemon-reload && systemctl restart k3s");
+        node.until_report("told", 60, |report| {
+            report.node_state.phase == Phase::Restoring && is_told(&report.node_state.message)
+        })
+        .await;
+        assert_eq!(read(&root, UNIT).as_deref(), Some(TEXT));
+        node.pass(300).await;
+        assert_eq!((node.phase(), restarts(&root)), (Phase::Restoring, 0));
+        reload(&root);
+        start(&root);
+        node.until(Phase::Restored, 120).await;
     });
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use schedpatch::target::{Expectation, Instance, Observation, Running, ServiceExpectation, Words};
+use schedpatch::target::{Expectation, Instance, Observation, Running, ServiceExpectation, UNKNOWN_START, Words};
 use schedpatch::verify::{Cause, Limits, Trial, Verdict};
 
 const CONFIG: &str = "/var/lib/schedpatch/revisions/abc/config.yaml";
@@ -113,6 +113,33 @@ fn a_server_that_ends_before_a_person_restarts_it_says_nothing_about_the_new_tex
         trial.judge(&down(1, CONFIG), Some(false), seconds(114));
         assert_eq!(cause(trial.judge(&down(2, CONFIG), Some(false), seconds(128))), Some(Cause::Ended));
     }
+}
+
+#[test]
+fn arguments_that_change_without_another_start_are_no_proof() {
+    let mut trial = trial(Some(COMMAND));
+    let required = Verdict::RestartRequired(COMMAND.to_owned());
+    assert_eq!(trial.judge(&up(0, false), Some(true), seconds(0)), required);
+    // k3s reads its files once more when it annotates the node, seconds after its scheduler has started
+    assert_eq!(trial.judge(&up(0, true), Some(true), seconds(5)), required);
+    assert_eq!(trial.judge(&up(0, true), Some(true), seconds(60)), required);
+    assert!(matches!(trial.judge(&up(1, true), Some(true), seconds(90)), Verdict::Wait(..)));
+    assert_eq!(trial.judge(&up(1, true), Some(true), seconds(100)), Verdict::Proven("start-1".to_owned()));
+}
+
+#[test]
+fn where_systemd_cannot_be_asked_the_arguments_alone_say_that_a_person_restarted() {
+    let mut trial = trial(Some(COMMAND));
+    let seen = |is_ours| match up(0, is_ours) {
+        Observation::Running(running) => {
+            let instance = Instance { id: UNKNOWN_START.to_owned(), ready: true, ..Instance::default() };
+            Observation::Running(Running { instance: Some(instance), ..running })
+        }
+        other => other,
+    };
+    assert!(matches!(trial.judge(&seen(false), Some(true), seconds(0)), Verdict::RestartRequired(_)));
+    trial.judge(&seen(true), Some(true), seconds(20));
+    assert!(matches!(trial.judge(&seen(true), Some(true), seconds(30)), Verdict::Proven(_)));
 }
 
 #[test]

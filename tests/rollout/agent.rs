@@ -275,6 +275,7 @@ impl World {
             backs_off: false,
             is_fought_over: false,
             too_soon_for: None,
+            may_want_more: false,
             last_sealed: journal.sealed.map(|(digest, number)| Sealed { digest, revision: revision(digest), number }),
             marks: journal.marks.clone(),
             retries: journal.retries,

@@ -74,3 +74,12 @@ fn a_lost_turn_of_a_server_that_nobody_can_see_is_kept() {
     scene.others.remove(0);
     assert_eq!(scene.writes(Why::TakeOver).entry, None);
 }
+
+#[test]
+fn a_change_that_stops_the_api_waits_whether_more_follows() {
+    let mut scene = servers();
+    scene.me.may_want_more = true;
+    assert_eq!(scene.step(), NextStep::Wait(Waiting::MoreMayFollow));
+    scene.me.may_want_more = false;
+    scene.writes(Why::TakeTurn);
+}

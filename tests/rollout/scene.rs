@@ -41,6 +41,7 @@ pub fn scene() -> Scene {
         backs_off: false,
         is_fought_over: false,
         too_soon_for: None,
+        may_want_more: false,
         last_sealed: Some(Sealed { digest: old, revision: revision(old), number: 1 }),
         marks: Vec::new(),
         retries: 0,

@@ -1,5 +1,7 @@
 //! What this node is in the rollout: from the journal, the plan and the API to one value.
 
+use std::time::Duration;
+
 use super::super::peers::Peers;
 use super::super::turn::Rest;
 use super::super::{Agent, Seen};
@@ -145,12 +147,9 @@ impl Agent {
         let (backs_off, is_fought_over) = (self.backs_off(seen), self.is_fought_over(seen));
         let (now, stopped) = (self.now(), journal.stopped.as_ref());
         let too_soon_for = self.member.as_mut().and_then(|member| member.too_soon_for(stopped, now));
+        let may_want_more = self.may_want_more(seen, now);
         let stopped = stopped.filter(|stopped| entry.is_some_and(|entry| entry.digest == Some(stopped.digest)));
-        let failed = |(revision, bad): (&String, &Bad)| {
-            let words = format!("revision {revision}: {}", bad.reason);
-            let failed = Failed { digest: bad.digest?, node: self.options.node.clone(), words, since: bad.since };
-            Some((failed, bad.retries))
-        };
+        let failed = |(revision, bad): (&String, &Bad)| failed_on(&self.options.node, revision, bad);
         Me {
             name: self.options.node.clone(),
             is_listed: peers.is_listed,
@@ -178,12 +177,26 @@ impl Agent {
             // whether the revision is to blame shows when what came back runs
             unreported: unreported(seen, record).filter(|_| !is_pending).and_then(failed),
             too_soon_for,
+            may_want_more,
             stopped: stopped.map(|stopped| stopped.words.clone()),
             is_healthy: peers.is_healthy,
             is_leader: peers.is_leader,
             awaits_preflight: false,
             etcd: self.own_etcd(seen, peers),
         }
+    }
+
+    /// Where a change restarts the server and its API, it waits until nothing else has changed for a moment: helm upgrade writes
+    /// several objects, and must come to its end.
+    fn may_want_more(&mut self, seen: &Seen, now: Duration) -> bool {
+        let is_service = seen.plan.target.as_ref().is_some_and(|target| target.spec.service.is_some());
+        let wanted = seen.plan.digest;
+        let since = match self.work.wanted {
+            Some((digest, since)) if digest == wanted => since,
+            _ => now,
+        };
+        self.work.wanted = Some((wanted, since));
+        is_service && now.saturating_sub(since) < super::SOURCES_STAY
     }
 
     /// On k3s a change restarts the whole server, and with it a member of etcd.
@@ -247,6 +260,12 @@ fn led_to_original(entry: &Entry, seen: &Seen) -> bool {
         ChangeKind::Back => entry.digest.is_none(),
         ChangeKind::New | ChangeKind::Repair => seen.journal.generation >= entry.generation,
     }
+}
+
+/// A mark as others read it, and how many retries there had been when it was made.
+fn failed_on(node: &str, revision: &str, bad: &Bad) -> Option<(Failed, u64)> {
+    let words = format!("revision {revision}: {}", bad.reason);
+    Some((Failed { digest: bad.digest?, node: node.to_owned(), words, since: bad.since }, bad.retries))
 }
 
 /// A failure that the others do not know of.

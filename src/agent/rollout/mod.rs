@@ -34,6 +34,8 @@ const TAKEOVER: Duration = Duration::from_secs(200);
 const CLEAR: Duration = Duration::from_mins(1);
 /// So long every other member of etcd must have been there before one is restarted.
 const QUORUM: Duration = Duration::from_mins(1);
+/// So long the sources must stay as they are where a change stops the API.
+const SOURCES_STAY: Duration = Duration::from_millis(4500);
 /// How often a node that waits looks again, even when the Lease does not change; and how often once that has lasted.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const LOOK_SELDOM: Duration = Duration::from_secs(30);
@@ -218,7 +220,11 @@ impl Agent {
         let message = "the agent waits until the scheduler is seen to run before it changes anything else";
         Part::denied(
             if is_uninstall {
-                NodeState::new(Phase::Restoring, "Uninstalling", message)
+                let service = seen.plan.target.as_ref().and_then(|target| target.expectation().service);
+                match service.and_then(|service| service.restart_by_hand) {
+                    Some(command) => words::restart_to_restore(&command),
+                    None => NodeState::new(Phase::Restoring, "Uninstalling", message),
+                }
             } else {
                 NodeState::new(Phase::Verifying, "NotYetProven", message)
             },

@@ -39,6 +39,9 @@ pub(super) fn of_waiting(why: &Waiting, peers: &Peers, node: &str) -> NodeState 
         ),
         Waiting::Quorum { node } => quorum(node.as_deref()),
         Waiting::TwoMembers => two_members(),
+        Waiting::MoreMayFollow => {
+            waiting("SourceChanged", "the sources have just changed; the agent waits some seconds whether more follows")
+        }
         Waiting::Preflight => NodeState::new(Phase::Preflight, "Preflight", "the scheduler checks the new text"),
         Waiting::BackOff => came_to_nothing("the target was not replaced"),
         Waiting::NotListed => {
@@ -70,6 +73,12 @@ pub(super) fn of_waiting(why: &Waiting, peers: &Peers, node: &str) -> NodeState 
             waiting("Rebuilding", format!("the record in the Lease {LEASE_NAMESPACE}/{LEASE_NAME} was lost, and {who}"))
         }
     }
+}
+
+/// What a person must do before an uninstall is done.
+pub(super) fn restart_to_restore(command: &str) -> NodeState {
+    let message = format!("our edit is removed, and k3s runs with it until it restarts; run on this node: {command}");
+    NodeState::new(Phase::Restoring, "RestartRequired", message)
 }
 
 /// What a node says that needs nothing, or must not have what is wanted.

@@ -12,7 +12,9 @@ use tokio::time::Instant;
 use super::server::flag_values;
 use super::{Method, UnitRestarter};
 use crate::host::systemd::{ServiceManager, UnitState};
-use crate::target::{Answer, Here, Instance, Observation, Observer, Probe, Running, SchedulerSpec, Waiting};
+use crate::target::{
+    Answer, Here, Instance, Observation, Observer, Probe, Running, SchedulerSpec, UNKNOWN_START, Waiting,
+};
 
 /// The arguments of the process, those of its files first: JSON.
 const NODE_ARGS: &str = "k3s.io/node-args";
@@ -117,7 +119,7 @@ impl ServerObserver {
 /// The start of the server that runs, or is on its way.
 fn instance(state: Option<&UnitState>) -> Instance {
     let Some(state) = state else {
-        return Instance { id: "unknown".to_owned(), ready: true, ..Instance::default() };
+        return Instance { id: UNKNOWN_START.to_owned(), ready: true, ..Instance::default() };
     };
     let ready = state.active == "active";
     let waiting = (!ready).then(|| Waiting {
