@@ -295,8 +295,9 @@ def hand_patched(release):
     server = release.node
     release.remove()
     mark = another()
-    place = "/var/lib/rancher/k3s/agent/config.yaml"
-    server.run(f"cat > {place}", stdin=f"""\
+    beside = "/var/lib/rancher/k3s/agent/pod-manifests/scheduler"
+    place = f"{beside}/config.yaml"
+    server.run(f"mkdir -p {beside}; cat > {place}", stdin=f"""\
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 parallelism: {mark}
@@ -305,7 +306,7 @@ clientConnection: {{kubeconfig: /var/lib/rancher/k3s/server/cred/scheduler.kubec
     server.bed.verb("install-k3s", server.name, "--", f"--kube-scheduler-arg=config={place}")
     wait(lambda: server.runs_with() == mark, "the person's configuration")
     by_hand = unit(server)
-    release.helm("install")
+    release.helm("install", f"extraHostPaths={{{beside}}}")
     release.expect_ready()
     assert server.last_scheduler().count("--config=") == 1, server.last_scheduler()
     release.uninstall()

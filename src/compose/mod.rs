@@ -240,7 +240,9 @@ fn read_base(target: &Target<'_>) -> Result<Option<Config>, Finding> {
         return Err(unusable("no hostPath mount of its container holds it", way_out).at_line(flag.line));
     };
     let mend = "correct the file, or remove --config from the scheduler's manifest";
-    let content = content.map_err(|why| unusable(why, mend).in_file(file.clone()))?;
+    let unread = "put the file there, or remove --config from the scheduler's command line; an agent in a pod sees only what the chart \
+                  mounts: name the file's directory in extraHostPaths";
+    let content = content.map_err(|why| unusable(why, unread).in_file(file.clone()))?;
     let broken = |finding: Finding| unusable(&finding.message, mend).in_file(file.clone()).at_line(finding.line);
     limits::check(&[(file, content)]).map_err(broken)?;
     let config = match read::read(file, content).map_err(broken)? {
