@@ -1,8 +1,10 @@
 //! A step as a unified diff.
 
+use std::borrow::Cow;
+
 use similar::TextDiff;
 
-use super::{Step, StepKind};
+use super::{Step, StepKind, secrets};
 use crate::revision::Digest;
 use crate::target::CONFIG_FILE;
 use crate::url::hide_credentials;
@@ -25,7 +27,9 @@ pub(super) fn unified(step: &Step) -> String {
     let before = step.before.as_deref().map(String::from_utf8_lossy);
     let old_name = if before.is_some() { &step.path } else { "/dev/null" };
     let before = before.unwrap_or_default();
-    let diff = TextDiff::from_lines(before.as_ref(), after)
+    let is_unit = step.path.ends_with(".service");
+    let hide = |text| if is_unit { secrets::hide(text) } else { Cow::Borrowed(text) };
+    let diff = TextDiff::from_lines(hide(&before).as_ref(), hide(after).as_ref())
         .unified_diff()
         .context_radius(CONTEXT)
         .header(old_name, &step.path)

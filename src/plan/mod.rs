@@ -5,6 +5,7 @@ mod diff;
 mod forward;
 mod json;
 mod preflight;
+mod secrets;
 mod show;
 mod trial;
 mod undo;

@@ -99,6 +99,21 @@ fn a_file_beside_the_configuration_comes_and_goes_whole() {
 }
 
 #[test]
+fn a_plan_shows_no_secret_that_stands_beside_our_edit() {
+    let root = server("secrets");
+    let with_token = read(&root, UNIT).replace("    server \\\n", "    server \\\n\t'--token' \\\n\t'S3CRET' \\\n");
+    assert!(with_token.contains("S3CRET"));
+    fs::write(root.join(UNIT), &with_token).expect("written");
+    for form in [&["-o", "json"][..], &[]] {
+        let planned = run(&root, "plan", form);
+        let shown = text(&planned.stdout);
+        assert!(shown.contains("--token") && !shown.contains("S3CRET"), "{shown}");
+    }
+    run(&root, "apply", &[]);
+    assert!(read(&root, UNIT).contains("'S3CRET'"), "only what is shown is hidden");
+}
+
+#[test]
 fn a_unit_of_a_package_is_left_as_it_is() {
     let root = server("package");
     let package = "usr/lib/systemd/system/k3s.service";
