@@ -174,10 +174,14 @@ func segments(at string) []string {
 	return parts
 }
 
-// step finds the child that a segment names: a key, an item by its name, or the last flag (with its value).
+// step finds the child that a segment names: a key, an item by its name, the program, or the last flag (with its value).
 func step(v any, segment string) (child any, index int) {
 	if m, ok := v.(object); ok {
 		return m[segment], -1
+	}
+	// the program of a command
+	if segment == "@program" && len(list(v)) > 0 {
+		return list(v)[0], 0
 	}
 	index = -1
 	for i, item := range list(v) {
