@@ -132,6 +132,7 @@ pub(super) fn said(node: &ObjectMeta) -> NodeAnnotations {
         revision: said("revision"),
         generation: said("generation"),
         extenders_unreachable: said("extenders-unreachable"),
+        scheduler_image: said("scheduler-image"),
     }
 }
 

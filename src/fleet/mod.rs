@@ -111,6 +111,7 @@ struct NodeAnnotations {
     generation: Option<String>,
     /// Extenders that did not take a connection from the node
     extenders_unreachable: Option<String>,
+    scheduler_image: Option<String>,
 }
 
 /// What lacks.

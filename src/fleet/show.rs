@@ -8,7 +8,7 @@ use crate::plan::visible;
 use crate::timestamp::Timestamp;
 
 /// All columns; those that everybody needs come first.
-const ALL: [&str; 13] = [
+const ALL: [&str; 14] = [
     "NODE",
     "PHASE",
     "AGE",
@@ -22,6 +22,7 @@ const ALL: [&str; 13] = [
     "PLATFORM",
     "SCHEDULER",
     "SINCE",
+    "IMAGE",
 ];
 /// So many of them fit a terminal.
 const FEW: usize = 8;
@@ -92,6 +93,7 @@ fn cells(node: &NodeRow, wanted: &Wanted, now: Timestamp) -> [String; ALL.len()]
         text(&said.platform),
         text(&said.scheduler_version),
         text(&said.since),
+        text(&said.scheduler_image),
     ]
 }
 

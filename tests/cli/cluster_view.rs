@@ -91,6 +91,16 @@ fn an_extender_that_a_node_cannot_reach_stands_below_the_table_and_changes_no_ve
 }
 
 #[test]
+fn the_image_that_runs_stands_in_the_wide_table_and_in_json() {
+    let mut cluster = cluster();
+    let image = "registry.example/own@sha256:5dd1a124a331";
+    says(&mut cluster, "scheduler-image", image);
+    let fleet = judge(&answers(&cluster));
+    assert!(show(&fleet, Columns::All, now()).contains(image));
+    assert_eq!(judged(&cluster)["nodes"][1]["schedulerImage"], image);
+}
+
+#[test]
 fn the_table_fits_120_columns_whatever_the_nodes_are_called() {
     let mut cluster = cluster();
     let name = "ip-10-0-129-147.eu-central-1.compute.internal-and-then-some";
