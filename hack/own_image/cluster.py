@@ -1,6 +1,7 @@
 """A bed with the agent on it, and what is wanted of the scheduler."""
 
 import json
+import shlex
 import subprocess
 import time
 
@@ -35,7 +36,7 @@ class Cluster:
     def helm(self, scheduler, config, *more):
         values = {"config": {"config.yaml": config}, "scheduler": scheduler, "verifyTimeout": "90s"}
         self.run("mkdir -p /tmp/image-e2e && cat > /tmp/image-e2e/values.yaml", stdin=json.dumps(values))
-        self.run(f"helm upgrade --install schedpatch {ROOT}/charts/schedpatch -n {SPACE} --create-namespace -f /tmp/image-e2e/values.yaml {' '.join(more)}")
+        self.run(f"helm upgrade --install schedpatch {ROOT}/charts/schedpatch -n {SPACE} --create-namespace -f /tmp/image-e2e/values.yaml {shlex.join(more)}")
 
     def node(self):
         """Phase, reason and message of the node."""
