@@ -303,14 +303,18 @@ kind: KubeSchedulerConfiguration
 parallelism: {mark}
 clientConnection: {{kubeconfig: /var/lib/rancher/k3s/server/cred/scheduler.kubeconfig}}
 """)
-    server.bed.verb("install-k3s", server.name, "--", f"--kube-scheduler-arg=config={place}")
-    wait(lambda: server.runs_with() == mark, "the person's configuration")
-    by_hand = unit(server)
-    release.helm("install", f"extraHostPaths={{{beside}}}")
-    release.expect_ready()
-    assert server.last_scheduler().count("--config=") == 1, server.last_scheduler()
-    release.uninstall()
-    wait(lambda: server.runs_with() == mark, "the person's configuration again")
-    assert unit(server) == by_hand, unit(server).decode()
-    server.bed.verb("install-k3s", server.name)
-    wait(server.answers, "a scheduler")
+    try:
+        server.bed.verb("install-k3s", server.name, "--", f"--kube-scheduler-arg=config={place}")
+        wait(lambda: server.runs_with() == mark, "the person's configuration")
+        by_hand = unit(server)
+        # what both say must be the same
+        release.helm("install", f"extraHostPaths={{{beside}}}", mark=mark)
+        release.expect_ready()
+        assert server.last_scheduler().count("--config=") == 1, server.last_scheduler()
+        release.uninstall()
+        wait(lambda: server.runs_with() == mark, "the person's configuration again")
+        assert unit(server) == by_hand, unit(server).decode()
+    finally:
+        release.remove()
+        server.bed.verb("install-k3s", server.name)
+        wait(server.answers, "a scheduler")

@@ -89,12 +89,12 @@ def not_root(cluster):
         cluster.helm(values, GOOD, "--set-string", "config.beside\\.txt=secret")
         cluster.ready("Ready as another user", 240, lambda: "runAsUser: 65532" in cluster.run(f"cat {MANIFEST}"))
         revision = cluster.run("kubectl get node cp1 -o jsonpath='{.metadata.annotations.schedpatch\\.io/revision}'")
-        files = cluster.run(f"cd /var/lib/schedpatch/revisions/{revision} && stat -c '%n %u %a' *").splitlines()
+        files = cluster.run(f"cd /var/lib/schedpatch/revisions/{revision} && stat -c '%n %u:%g %a' *").splitlines()
         beside = next(line for line in files if line.startswith("beside.txt"))
-        assert beside == "beside.txt 65532 600", files
+        assert beside == "beside.txt 65532:0 640", files
     finally:
         # the kubeconfig is read at the start only, and the next case runs as root
         cluster.helm({}, PLAIN)
         cluster.ready("Ready as root", 240, lambda: "own-scheduler" not in cluster.run(f"cat {MANIFEST}"))
         cluster.run("chown 0 /etc/kubernetes/scheduler.conf")
-    return f"runs as user 65532, which alone may read what is beside its configuration ({beside})"
+    return f"runs as user 65532, which with root alone may read what is beside its configuration ({beside})"
