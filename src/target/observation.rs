@@ -110,6 +110,8 @@ pub struct ServiceExpectation {
     pub program: String,
     /// What a person must run to restart it, if nobody else does
     pub restart_by_hand: Option<String>,
+    /// Whether the arguments that it shows may be of a file that it read once more after its start
+    pub reads_again: bool,
 }
 
 /// What is said of a scheduler that is not seen yet.

@@ -26,12 +26,13 @@ fn server(node: &mut Node, platforms: Platforms) -> PathBuf {
     tokio::task::spawn_local(async move {
         let mut was_up = true;
         loop {
-            let (is_up, runs) = machine(&of_host, |machine| (machine.is_up(&of_host), machine.runs.clone()));
+            let (is_up, shows, runs) =
+                machine(&of_host, |machine| (machine.is_up(&of_host), machine.shows(&of_host), machine.runs.clone()));
             if is_up != was_up {
                 api.set_fault(if is_up { Fault::None } else { Fault::Refuse });
                 was_up = is_up;
             }
-            if is_up {
+            if shows {
                 let words: Vec<String> =
                     runs.iter().flat_map(|word| word.splitn(2, '=').map(str::to_owned).collect::<Vec<_>>()).collect();
                 api.annotate(NAME, "k3s.io/node-args", &serde_json::to_string(&words).expect("JSON"));

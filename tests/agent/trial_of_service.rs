@@ -23,6 +23,7 @@ fn trial(restart_by_hand: Option<&str>) -> Trial {
         service: Some(ServiceExpectation {
             program: String::new(),
             restart_by_hand: restart_by_hand.map(str::to_owned),
+            reads_again: true,
         }),
         unnoticed_after: None,
         words: Words { absent: "absent", earlier: "earlier", not_started: "not started" },
@@ -123,6 +124,8 @@ fn arguments_that_change_without_another_start_are_no_proof() {
     // k3s reads its files once more when it annotates the node, seconds after its scheduler has started
     assert_eq!(trial.judge(&up(0, true), Some(true), seconds(5)), required);
     assert_eq!(trial.judge(&up(0, true), Some(true), seconds(60)), required);
+    // and shows the arguments of before for as long after the next start
+    assert_eq!(trial.judge(&up(1, false), Some(true), seconds(85)), required);
     assert!(matches!(trial.judge(&up(1, true), Some(true), seconds(90)), Verdict::Wait(..)));
     assert_eq!(trial.judge(&up(1, true), Some(true), seconds(100)), Verdict::Proven("start-1".to_owned()));
 }

@@ -151,6 +151,11 @@ impl Machine {
         if self.says(root, "crash.") { (1..LIFE).contains(&(age % CYCLE)) } else { age >= 1 }
     }
 
+    /// Whether it has written its arguments to its node; until then the node has those of the start before.
+    pub fn shows(&self, root: &Path) -> bool {
+        self.is_up(root) && self.age() >= 4
+    }
+
     /// Whether its scheduler answers.
     pub fn schedules(&self, root: &Path) -> bool {
         !self.says(root, "crash.") && !self.says(root, "slow.") && self.age() >= 2 + self.late

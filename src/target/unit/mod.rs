@@ -208,6 +208,7 @@ impl TargetKind for K3s {
             service: Some(ServiceExpectation {
                 program: spec.service.as_ref().map_or_else(String::new, |service| service.program.clone()),
                 restart_by_hand: self.restarter(spec).is_none().then(|| restart_command(spec)),
+                reads_again: self.method == Method::DropIn,
             }),
             words: Words {
                 absent: "k3s does not run",

@@ -58,7 +58,10 @@ impl Trial {
         self.ready = None;
         Some(match service.restart_by_hand {
             Some(command) => {
-                self.earlier_instance = start.cloned();
+                // only the first one: the next start shows the arguments of this one for some seconds
+                if self.earlier_instance.is_none() && service.reads_again {
+                    self.earlier_instance = start.cloned();
+                }
                 Verdict::RestartRequired(command)
             }
             // it has come up, so it is not at fault that nobody shows what it was started with
