@@ -1,4 +1,4 @@
-//! Secrets on the command line of a unit: what stands beside our edit is shown in a diff, and they must not be. Pure.
+//! Secrets on the command line of a unit: a diff shows the lines beside our edit, but must not show these. Pure.
 
 use std::borrow::Cow;
 
