@@ -10,7 +10,7 @@ ARG BASE_IMAGE=scratch
 FROM ${BUILD_IMAGE} AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
-COPY hack/static hack/no-unwind.ld hack/
+COPY hack/static hack/layout.ld hack/
 COPY benches benches
 COPY tests/e2e tests/e2e
 COPY examples examples
