@@ -7,6 +7,7 @@ mod flags;
 mod law;
 mod lost;
 mod members;
+mod preflight;
 mod sampler;
 mod uninstall;
 
@@ -46,7 +47,17 @@ struct Fleet<'a> {
 
 /// The tests in their order: the law is asked last, about all that was done before.
 pub fn tests() -> Vec<Test> {
-    [change::TESTS, lost::TESTS, api::TESTS, flags::TESTS, members::TESTS, uninstall::TESTS, law::TESTS].concat()
+    [
+        change::TESTS,
+        preflight::TESTS,
+        lost::TESTS,
+        api::TESTS,
+        flags::TESTS,
+        members::TESTS,
+        uninstall::TESTS,
+        law::TESTS,
+    ]
+    .concat()
 }
 
 impl<'a> Fleet<'a> {
