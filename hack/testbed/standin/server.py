@@ -16,6 +16,7 @@ from .arguments import DATA, Fatal
 
 LOGS = Path("/var/log")
 RUN = Path("/run/k3s/containerd")
+TOO_EARLY = "server is not initialized yet"  # containerd listens before its CRI is there
 # Seen with the real k3s: from the error of its scheduler to its own end.
 LAST_WORDS = 2.7
 # With the cloud controller, k3s starts its scheduler when the node lost the taint that it begins with.
@@ -92,7 +93,15 @@ class Server:
         return False
 
     def ended(self):
-        return next((name for name, child in self.children.items() if child.poll() is not None), None)
+        """The first child that ended. A kubelet that came before containerd was ready begins again, as in k3s, which waits for it."""
+        for name, child in self.children.items():
+            if child.poll() is None:
+                continue
+            if name != "kubelet" or TOO_EARLY not in self.error_of(name):
+                return name
+            time.sleep(0.2)
+            self.start(name, programs.kubelet(self))
+        return None
 
     def api_is_ready(self):
         tls = ssl.create_default_context(cafile=self.data / "server/tls/ca.crt")
