@@ -315,21 +315,21 @@ fn run(root: &Path, sources: &Path, operation: Operation, command: &str, fs: &Fa
     let env = Env { fs, clock: &|| Timestamp::from_unix(1_800_000_000) };
     if matches!(operation, Operation::Preflight(_)) {
         let plan = begin_preflight(root, &request, &env)?;
-        reconcile::end_preflights(&request, None, &env).map_err(told)?;
+        reconcile::end_preflights(&request, None, &env).map_err(|finding| told(&finding))?;
         return Ok(Outcome { plan, receipt: None, purged: None });
     }
     if matches!(operation, Operation::Prove(_)) {
-        let text = reconcile::look(&request).map_err(told)?.1.target.ok_or("no target")?.digest;
-        assert!(reconcile::prove(&request, &env, text).map_err(told)?, "it stands");
+        let text = reconcile::look(&request).map_err(|finding| told(&finding))?.1.target.ok_or("no target")?.digest;
+        assert!(reconcile::prove(&request, &env, text).map_err(|finding| told(&finding))?, "it stands");
     }
-    let outcome = reconcile::run(&request, &env, &mut |_| {}).map_err(told)?;
+    let outcome = reconcile::run(&request, &env, &mut |_| {}).map_err(|finding| told(&finding))?;
     match outcome.plan.findings.first() {
         Some(finding) if outcome.plan.is_refused() => Err(format!("{}: {}", finding.rule, finding.message)),
         _ => Ok(outcome),
     }
 }
 
-fn told(finding: Finding) -> String {
+fn told(finding: &Finding) -> String {
     format!("{}: {}", finding.rule, finding.message)
 }
 
@@ -338,9 +338,12 @@ fn begin_preflight(root: &Path, request: &Request<'_>, env: &Env<'_>) -> Result<
     let preflight = Preflight::On { timeout: Duration::from_mins(10) };
     let settings = Settings { preflight, ..request.settings.clone() };
     let request = Request { settings: &settings, ..request.clone() };
-    let (_, plan) = reconcile::look(&request).map_err(told)?;
+    let (_, plan) = reconcile::look(&request).map_err(|finding| told(&finding))?;
     let manifest = plan.preflight.clone().expect("it needs one").manifest;
-    assert!(reconcile::begin_preflight(&request, None, env, &manifest, &mut |_| {}).map_err(told)?, "it begins");
+    assert!(
+        reconcile::begin_preflight(&request, None, env, &manifest, &mut |_| {}).map_err(|finding| told(&finding))?,
+        "it begins"
+    );
     let dir = plan.target.as_ref().ok_or("no target")?.path.parent();
     if !root.join(dir.as_str().trim_start_matches('/')).join(&manifest.file).is_file() {
         return Err(format!("{} is not where the kubelet looks", manifest.file));
