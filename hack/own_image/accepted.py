@@ -10,11 +10,11 @@ from .cluster import GOOD, IMAGE, MANIFEST, PATCH_PODS, PLAIN, ROOT, SPACE, TEST
 
 
 def good(cluster):
-    before = cluster.scheduler()
+    before, digest = cluster.scheduler(), cluster.digest()
     began = time.monotonic()
     cluster.helm({"image": IMAGE, "command": "/own-scheduler", "rbac": PATCH_PODS, "needs": ["patch pods"]}, GOOD)
     ready = lambda phase, *_: phase == "Ready" and "own-scheduler" in cluster.run(f"cat {MANIFEST}")
-    cluster.wait(ready, "Ready with the own image", 240)
+    cluster.wait(ready, "Ready with the own image", 240, instead_of=digest)
     after = cluster.scheduler()
     assert before[0] != after[0] and after[1] != before[1], f"the same image runs: {before} {after}"
     image = cluster.run("kubectl get node cp1 -o jsonpath='{.metadata.annotations.schedpatch\\.io/scheduler-image}'")
