@@ -132,6 +132,9 @@ func main() {
 	case "own-scheduler-ignores":
 		// a fork that does not know the flag
 		os.Args = slices.DeleteFunc(os.Args, func(word string) bool { return strings.HasPrefix(word, "--write-config-to") })
+	case "own-scheduler-serves":
+		// a build whose serving certificate is not on the node
+		os.Args = append(os.Args, "--tls-cert-file=/no-such/tls.crt", "--tls-private-key-file=/no-such/tls.key")
 	}
 	os.Exit(cli.Run(app.NewSchedulerCommand(app.WithPlugin(name, New))))
 }

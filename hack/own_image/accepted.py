@@ -10,11 +10,11 @@ from .cluster import GOOD, IMAGE, MANIFEST, PATCH_PODS, PLAIN, ROOT, SPACE, TEST
 
 
 def good(cluster):
-    before = cluster.scheduler()
+    before, digest = cluster.scheduler(), cluster.digest()
     began = time.monotonic()
     cluster.helm({"image": IMAGE, "command": "/own-scheduler", "rbac": PATCH_PODS, "needs": ["patch pods"]}, GOOD)
     ready = lambda phase, *_: phase == "Ready" and "own-scheduler" in cluster.run(f"cat {MANIFEST}")
-    cluster.wait(ready, "Ready with the own image", 240)
+    cluster.wait(ready, "Ready with the own image", 240, instead_of=digest)
     after = cluster.scheduler()
     assert before[0] != after[0] and after[1] != before[1], f"the same image runs: {before} {after}"
     image = cluster.run("kubectl get node cp1 -o jsonpath='{.metadata.annotations.schedpatch\\.io/scheduler-image}'")
@@ -32,7 +32,7 @@ def good(cluster):
 
 def hangs(cluster):
     """What makes the plugin hang, beside the same image: the agent tries what is in place too, and that ends."""
-    values = {"image": IMAGE, "command": "/own-scheduler", "rbac": PATCH_PODS}
+    values = {"image": IMAGE, "command": "/own-scheduler", "rbac": PATCH_PODS, "needs": ["patch pods"]}
     cluster.helm(values, GOOD)
     cluster.ready("Ready with the own image", 240, lambda: "own-scheduler" in cluster.run(f"cat {MANIFEST}"))
     before, began = cluster.scheduler(), time.monotonic()
@@ -48,6 +48,8 @@ def hangs(cluster):
 
 
 def verify(cluster):
+    asks = cluster.run(f"helm get hooks schedpatch -n {SPACE}")
+    assert "SCHEDPATCH_SCHEDULER_NEED" in asks, "helm test asks for no right"
     said = cluster.run(f"helm test schedpatch -n {SPACE} --timeout 3m --hide-notes")
     assert "Phase:          Succeeded" in said, said
     program = f"KUBECONFIG=/etc/kubernetes/admin.conf {ROOT}/target/debug/schedpatch verify --two-nodes"

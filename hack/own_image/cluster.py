@@ -38,10 +38,36 @@ class Cluster:
         self.run("mkdir -p /tmp/image-e2e && cat > /tmp/image-e2e/values.yaml", stdin=json.dumps(values))
         self.run(f"helm upgrade --install schedpatch {ROOT}/charts/schedpatch -n {SPACE} --create-namespace -f /tmp/image-e2e/values.yaml {shlex.join(more)}")
 
+    def annotations(self, *keys):
+        annotations = json.loads(self.run("kubectl get node cp1 -o json"))["metadata"].get("annotations", {})
+        return [annotations.get(f"schedpatch.io/{key}", "") for key in keys]
+
     def node(self):
         """Phase, reason and message of the node."""
-        annotations = json.loads(self.run("kubectl get node cp1 -o json"))["metadata"].get("annotations", {})
-        return [annotations.get(f"schedpatch.io/{key}", "") for key in ("phase", "reason", "message")]
+        return self.annotations("phase", "reason", "message")
+
+    def digest(self):
+        """The digest of what is wanted, as the node says it."""
+        return self.annotations("digest")[0]
+
+    def attempts(self):
+        """How many preflights were begun on the node."""
+        journal = self.run("cat /var/lib/schedpatch/state.json", check=False) or "{}"
+        return json.loads(journal).get("preflights", {}).get("attempts", 0)
+
+    def preflights(self):
+        """The programs of the preflights whose containers run."""
+        pods = json.loads(self.run("kubectl -n kube-system get pods -o json"))["items"]
+        runs = lambda pod: any("running" in one.get("state", {}) for one in pod["status"].get("containerStatuses", []))
+        own = [pod for pod in pods if pod["metadata"]["name"].startswith("schedpatch-preflight-") and runs(pod)]
+        return [pod["spec"]["containers"][0]["command"][0] for pod in own]
+
+    def lease(self):
+        """Who leads, and how often that has changed; and the namespaces and names of all Leases."""
+        leases = json.loads(self.run("kubectl get leases -A -o json"))["items"]
+        key = lambda lease: (lease["metadata"]["namespace"], lease["metadata"]["name"])
+        led = next(lease["spec"] for lease in leases if key(lease) == ("kube-system", "kube-scheduler"))
+        return (led["holderIdentity"], led.get("leaseTransitions", 0)), [key(lease) for lease in leases]
 
     def scheduler(self):
         """Container and image of the scheduler that runs."""
@@ -49,11 +75,12 @@ class Cluster:
         status = pods[0]["status"].get("containerStatuses", [{}])[0]
         return status.get("containerID"), status.get("imageID"), status.get("ready")
 
-    def wait(self, fits, what, seconds):
+    def wait(self, fits, what, seconds, instead_of=None):
+        """Waits for a state of the node that fits; not for one of `instead_of`, the digest of what was wanted before."""
         end, seen = time.monotonic() + seconds, None
         while time.monotonic() < end:
-            seen = self.node()
-            if fits(*seen):
+            *seen, digest = self.annotations("phase", "reason", "message", "digest")
+            if digest != instead_of and fits(*seen):
                 return seen
             time.sleep(0.3)
         raise SystemExit(f"not within {seconds} s: {what}; the node says {seen}")

@@ -21,22 +21,36 @@ REFUSED = {
     "a wrong path of the program": ({"image": IMAGE, "command": "/no-such-program"}, GOOD, "PreflightFailed", "no-such-program"),
     "a user that may not read the credentials": ({"image": IMAGE, "command": "/own-scheduler", "runAsUser": 65532}, GOOD, "PreflightFailed", "permission denied"),
     "an image that cannot be pulled": ({"image": f"localhost:1/nowhere/own-scheduler:{VERSION}"}, GOOD, "PreflightObstructed", "localhost:1"),
-    "an image newer than the API server": ({"image": IMAGE, "command": "/own-scheduler", "version": "v1.37.0"}, PLAIN, "", "1.37"),
+    "an image newer than the API server": ({"image": IMAGE, "command": "/own-scheduler", "version": "v1.37.0"}, PLAIN, "SchedulerNewer", "1.37"),
     "a plugin that blocks": ({"image": IMAGE, "command": "/own-scheduler"}, stamped(label="rank", mode="block"), "PreflightUnclear", "did not end"),
     "a fork that ignores the flag": ({"image": IMAGE, "command": "/own-scheduler-ignores"}, GOOD, "PreflightUnclear", "did not end"),
     "an extender's certificate that is none": ({}, PLAIN + CERTIFICATE, "NotPem", "PEM file"),
-    "a plugin that the stock image does not have": ({}, GOOD, "", "Stamp"),
+    "a plugin that the stock image does not have": ({}, GOOD, "UnknownPlugin", "Stamp"),
 }
 
 
 def refused(cluster, scheduler, config, reason, words):
-    before = cluster.scheduler()
-    began = time.monotonic()
+    before, (leads, _), digest, attempts = cluster.scheduler(), cluster.lease(), cluster.digest(), cluster.attempts()
+    began, ran = time.monotonic(), set()
     cluster.helm({**scheduler, "rbac": PATCH_PODS}, config)
     changed = time.monotonic()
-    fits = lambda phase, own, message: phase == "Blocked" and reason in own and words in message
-    cluster.wait(fits, f"Blocked/{reason} with {words!r}", 200)
+
+    def fits(phase, own, message):
+        if reason == "PreflightUnclear":
+            ran.update(cluster.preflights())
+        return phase == "Blocked" and own == reason and words in message
+
+    # the node still says what came of the case before, perhaps in the same words
+    cluster.wait(fits, f"Blocked/{reason} with {words!r}", 200, instead_of=digest)
     told = time.monotonic()
+    if reason.startswith("Preflight"):
+        assert cluster.attempts() > attempts, "no preflight was begun"
+    if reason == "PreflightUnclear":
+        # it ran for a minute, and took part in no election: the same scheduler leads, and nobody made the Lease that it asks for
+        assert scheduler["command"] in ran, f"of preflights only these ran: {ran}"
+        leads_now, leases = cluster.lease()
+        assert leads_now == leads, f"another scheduler leads, or led: {leads} {leads_now}"
+        assert not any("schedpatch-preflight" in name for lease in leases for name in lease), leases
     # an obstacle stays until it is removed; all other preflights are over
     if reason != "PreflightObstructed":
         cluster.no_preflight_left()

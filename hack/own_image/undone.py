@@ -1,5 +1,6 @@
 """What is rolled back, upgraded or removed while another image is in place."""
 
+import json
 import subprocess
 import time
 
@@ -23,45 +24,83 @@ timeouts:
 
 def unseen(cluster, mode, words):
     """What a preflight cannot see is rolled back."""
-    cluster.helm({"image": IMAGE, "command": "/own-scheduler", "rbac": PATCH_PODS}, stamped(label="rank", mode=mode))
-    said = cluster.wait(lambda phase, *_: phase == "RolledBack", "RolledBack", 240)
-    assert words in said[2], said
-    assert cluster.scheduler()[2], "no scheduler is ready after the rollback"
+    rolled_back(cluster, {"image": IMAGE, "command": "/own-scheduler", "rbac": PATCH_PODS}, stamped(label="rank", mode=mode), words)
     return "the preflight passes, the scheduler ends, and what ran before is back"
 
 
+def unserved(cluster):
+    """The program's own serving certificate is missing: a preflight serves nothing, and does not read it."""
+    rolled_back(cluster, {"image": IMAGE, "command": "/own-scheduler-serves", "rbac": PATCH_PODS}, GOOD, "/no-such/tls.crt")
+    return "the preflight passes, the scheduler ends over its certificate, and what ran before is back"
+
+
+def rolled_back(cluster, scheduler, config, words):
+    digest, attempts = cluster.digest(), cluster.attempts()
+    cluster.helm(scheduler, config)
+    said = cluster.wait(lambda phase, _, message: phase == "RolledBack" and words in message, f"RolledBack with {words!r}", 240, instead_of=digest)
+    assert cluster.attempts() > attempts, "no preflight was begun"
+    cluster.wait(lambda *_: cluster.scheduler()[2], "a scheduler that is ready after the rollback", 60)
+    return said
+
+
 def older(cluster):
-    """A stock scheduler that has no /livez yet, beside a manifest whose probes ask for it: never ready, so it is rolled back."""
+    """A stock scheduler that has no /livez yet, beside a manifest whose probes ask for it: refused before anything is touched."""
     made = subprocess.run([TESTBED, "programs", "--only", "kube-scheduler", OLDER], check=True, capture_output=True, text=True)
     program, archive = made.stdout.strip().split("=", 1)[1], ROOT / "target/older-scheduler.tar"
     image = f"localhost/kube-scheduler:{OLDER}"
     subprocess.run([TESTBED, "image", archive, image, "/kube-scheduler", f"{program}=/kube-scheduler"], check=True, stdout=subprocess.DEVNULL)
     subprocess.run([TESTBED, "load", "--name", cluster.name, archive], check=True, capture_output=True)
+    before, digest = cluster.scheduler(), cluster.digest()
     cluster.helm({"image": image, "command": "/kube-scheduler"}, PLAIN)
-    said = cluster.wait(lambda phase, *_: phase == "RolledBack", "RolledBack", 300)
-    assert "not ready after 90 s" in said[2], said
-    assert image not in cluster.run(f"cat {MANIFEST}"), "the older image is still in the manifest"
-    cluster.wait(lambda *_: cluster.scheduler()[2], "ready again", 60)
+    too_old = lambda phase, reason, message: phase == "Blocked" and reason == "ImageTooOld" and "/livez" in message
+    cluster.wait(too_old, "Blocked/ImageTooOld", 60, instead_of=digest)
+    cluster.untouched_since(before)
+    assert image not in cluster.run(f"cat {MANIFEST}"), "the older image is in the manifest"
     cluster.helm({}, PLAIN)
     cluster.ready("Ready without the older image", 240)
-    return f"{OLDER} is never ready under probes of {VERSION}, and what ran before is back"
+    return f"{OLDER} would never be ready under probes of {VERSION}, and the running scheduler was not touched"
+
+
+# Runs in the node beside kubeadm. What the agent's ConfigMap gets comes at once, and nobody but kubeadm writes the manifests meanwhile:
+# once the component before the scheduler is upgraded, a preflight begins that lasts a minute; what is there when the scheduler's turn
+# comes is listed.
+BESIDE_KUBEADM = f"""
+number() {{ stat -c %i /etc/kubernetes/manifests/$1.yaml; }}
+others=$(number kube-controller-manager) own=$(number kube-scheduler)
+until [ $(number kube-controller-manager) != $others ]; do sleep 0.1; done
+until kubectl -n {SPACE} patch configmap schedpatch --type merge --patch-file /tmp/image-e2e/blocks.json; do sleep 0.2; done
+until [ $(number kube-scheduler) != $own ]; do sleep 0.1; done
+echo then: $(ls -A /etc/kubernetes/manifests)
+"""
 
 
 def during_upgrade(cluster):
     """kubeadm upgrades the control plane while a preflight runs."""
-    plain = lambda: "own-scheduler" not in cluster.run(f"cat {MANIFEST}")
-    cluster.helm({}, PLAIN)
-    cluster.ready("Ready with a plain configuration", 240, plain)
-    cluster.run("mkdir -p /tmp/image-e2e && cat > /tmp/image-e2e/upgrade.yaml", stdin=UPGRADE)
-    cluster.helm({"image": IMAGE, "command": "/own-scheduler", "rbac": PATCH_PODS}, stamped(label="rank", mode="block"))
-    cluster.wait(lambda phase, *_: phase == "Preflight", "Preflight", 60)
-    said = cluster.run("kubeadm upgrade apply --config /tmp/image-e2e/upgrade.yaml 2>&1")
+    values = {"image": IMAGE, "command": "/own-scheduler", "rbac": PATCH_PODS}
+    cluster.helm(values, GOOD)
+    cluster.ready("Ready with the own image", 240, lambda: "own-scheduler" in cluster.run(f"cat {MANIFEST}"))
+    cluster.run("cat > /tmp/image-e2e/upgrade.yaml", stdin=UPGRADE)
+    blocks = json.dumps({"data": {"config.yaml": stamped(label="rank", mode="block")}})
+    cluster.run("cat > /tmp/image-e2e/blocks.json", stdin=blocks)
+    beside = cluster.start(BESIDE_KUBEADM)
+    try:
+        # its status says whether it succeeds
+        cluster.run("kubeadm upgrade apply --config /tmp/image-e2e/upgrade.yaml 2>&1")
+        seen = beside.communicate(timeout=60)[0]
+    finally:
+        beside.kill()
+    assert "then:" in seen, f"kubeadm did not replace the scheduler's manifest: {seen}"
+    assert "schedpatch-preflight-" in seen.split("then:")[1], f"no preflight ran when kubeadm came to the scheduler: {seen}"
     cluster.wait(lambda _, reason, message: reason == "PreflightUnclear", "PreflightUnclear", 200)
     cluster.no_preflight_left()
     cluster.helm({}, PLAIN)
-    cluster.ready("Ready after the upgrade", 240, lambda: "schedpatch.io/revision" in cluster.run(f"cat {MANIFEST}"))
-    assert "SUCCESS" in said or "success" in said, said
-    return "the upgrade succeeds, and our edit is in place afterwards"
+    cluster.ready("Ready after the upgrade", 240, lambda: in_place_of_stock(cluster))
+    return "the upgrade succeeds with a preflight beside it, and our edit is in place afterwards"
+
+
+def in_place_of_stock(cluster):
+    text = cluster.run(f"cat {MANIFEST}")
+    return "schedpatch.io/revision" in text and "own-scheduler" not in text
 
 
 def next_minor(cluster):

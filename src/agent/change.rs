@@ -7,7 +7,7 @@ use super::others::Others;
 use super::{Agent, Permission, RETRY, Rest, Seen, Turn};
 use crate::journal::Initiator;
 use crate::phase::{Change, NodeState, Phase};
-use crate::plan::Direction;
+use crate::plan::{Direction, Plan};
 
 /// Commits in a minute, whatever they are for: each restarts a scheduler.
 const MAX_COMMITS: usize = 20;
@@ -44,12 +44,7 @@ impl Agent {
                 let node_state = NodeState::new(Phase::Waiting, "ApiAway", message);
                 return Rest { node_state, after: RETRY / 6 }.into();
             }
-            // another image may have gone from the node, which nobody can say now
-            Permission::Away(why) if seen.plan.preflight.as_ref().is_some_and(|own| own.changes_image) => {
-                let message = format!("another image is put back only once the API answers: {why}");
-                let node_state = NodeState::new(Phase::Waiting, "ApiAway", message);
-                return Rest { node_state, after: RETRY / 6 }.into();
-            }
+            Permission::Away(why) if changes_image(&seen.plan) => return image_waits(&why).into(),
             Permission::Denied(_) | Permission::Away(_) | Permission::Free => {}
         }
         if let Some(rest) = self.must_brake(change, is_drift) {
@@ -124,13 +119,20 @@ impl Agent {
     }
 
     /// What was proven last was taken out by somebody else, and what is wanted now cannot be had: the last good text comes back.
-    pub(super) fn put_back(&mut self, seen: &Seen) -> Turn {
+    pub(super) fn put_back(&mut self, seen: &Seen, permission: Permission) -> Turn {
         if let Some(after) = self.pace.drifts.wait(self.now()) {
             let message = "somebody else keeps rewriting the manifest: find out who manages this file";
             return Rest { node_state: NodeState::new(Phase::Degraded, "ForeignManager", message), after }.into();
         }
         if let Some(node_state) = self.last_good_lost(seen) {
             return Rest { node_state, after: self.options.resync }.into();
+        }
+        if let Permission::Away(why) = permission {
+            match self.look_towards(Direction::LastGood) {
+                Ok(back) if changes_image(&back.plan) => return image_waits(&why).into(),
+                Ok(_) => {}
+                Err(finding) => return Rest::blocked(&finding, RETRY).into(),
+            }
         }
         self.say(
             Some(seen),
@@ -151,4 +153,15 @@ impl Agent {
             Err(finding) => Rest::blocked(&finding, RETRY).into(),
         }
     }
+}
+
+/// Whether a plan needs a preflight because the scheduler gets another image.
+fn changes_image(plan: &Plan) -> bool {
+    plan.preflight.as_ref().is_some_and(|planned| planned.changes_image)
+}
+
+/// Another image may have gone from the node, which nobody can say while the API does not answer.
+fn image_waits(why: &str) -> Rest {
+    let message = format!("another image is put back only once the API answers: {why}");
+    Rest { node_state: NodeState::new(Phase::Waiting, "ApiAway", message), after: RETRY / 6 }
 }

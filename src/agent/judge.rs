@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Agent, ClientHandle, HEALTH_INTERVAL, Proof, Rest, Seen, Turn};
-use crate::compose;
+use crate::compose::{self, Version};
 use crate::phase::{self, Action, NodeState, Phase, Subject};
 use crate::plan::TargetNow;
 use crate::target::{Expectation, Here, Observation, Probe};
@@ -198,8 +198,7 @@ impl Agent {
     async fn ask_scheduler(&mut self, target: &TargetNow, expected: &Expectation) -> Option<bool> {
         let given = self.settings.overrides.version.as_deref();
         let version = compose::find_version(given, &target.spec.image).ok().map(|known| known.version);
-        // the scheduler serves /livez since 1.31; /healthz is older, and on its way out
-        let path = match version.is_some_and(|version| version.is_at_least(31)) {
+        let path = match version.is_some_and(Version::has_livez) {
             // nobody else asks the scheduler of a service whether it is ready
             true if expected.service.is_some() => "readyz",
             true => "livez",

@@ -250,7 +250,7 @@ impl Agent {
         let is_lost = seen.lost_revision().is_some() && !seen.plan.is_left_to_upgrade;
         if is_lost && matches!(decision, Decision::Stay(_) | Decision::VerifyLastGood(_)) {
             if matches!(permission, Permission::Free | Permission::Away(_)) {
-                return self.put_back(seen);
+                return self.put_back(seen, permission);
             }
             if let Some(node_state) = self.last_good_lost(seen) {
                 return Rest { node_state, after: self.options.resync }.into();

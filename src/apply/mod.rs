@@ -7,6 +7,7 @@
 mod deadline;
 mod error;
 mod foreign_write;
+mod garbage;
 mod guard;
 mod host_fs;
 mod journal;
@@ -19,7 +20,7 @@ mod store;
 mod target;
 mod trial;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 pub use deadline::Deadline;
 pub use error::ApplyError;
@@ -37,6 +38,7 @@ use crate::observe::{Snapshot, State};
 use crate::plan::{Direction, Plan, Step, StepKind};
 use crate::revision::Digest;
 use crate::timestamp::Timestamp;
+use garbage::Garbage;
 use replace::Staged;
 use store::{RevisionDir, Store};
 use target::{Meanwhile, Successor, Target};
@@ -184,7 +186,7 @@ pub fn carry_out(
         restart::let_go_for_person(writer, plan);
     }
     receipt.restart_failed = asked.err().map(|error| error.finding());
-    receipt.uncollected = collect(&store, &garbage, on_event).err().map(|error| error.after_commit().finding());
+    receipt.uncollected = garbage.remove(&store, on_event).err().map(|error| error.after_commit().finding());
     Ok(receipt)
 }
 
@@ -206,8 +208,10 @@ pub fn prove(writer: &Writer<'_>, plan: &Plan, snapshot: &Snapshot, text: Digest
     }
     store.keep_texts(&journal::texts_to_save(plan, state, &journal), &state.texts)?;
     note(&store, &journal, true, true)?;
-    // what cannot be removed now is removed by the next pass that writes
-    let _ = collect(&store, &Garbage::of(&journal, snapshot, plan), &mut |_| {});
+    // what cannot be removed now is removed by the next pass that writes; a preflight may use files that nothing else names yet
+    if snapshot.facts.preflights.is_empty() {
+        let _ = Garbage::of(&journal, snapshot, plan).remove(&store, &mut |_| {});
+    }
     Ok(true)
 }
 
@@ -246,15 +250,6 @@ fn note(store: &Store<'_>, journal: &Journal, is_news: bool, must_last: bool) ->
         store.write_journal(journal)?;
     }
     if must_last { store.sync_journal() } else { Ok(()) }
-}
-
-fn collect(store: &Store<'_>, garbage: &Garbage<'_>, on_event: &mut dyn FnMut(Done<'_>)) -> Result<(), ApplyError> {
-    store.remove_texts(garbage.texts.iter().copied())?;
-    for revision in &garbage.revisions {
-        store.remove_revision(revision)?;
-        on_event(Done::Collected(revision));
-    }
-    Ok(())
 }
 
 /// Puts our own directory in order before anything new is written.
@@ -360,40 +355,4 @@ fn report_files(plan: &Plan, on_event: &mut dyn FnMut(Done<'_>)) {
         .iter()
         .filter(|step| step.kind == StepKind::WriteFile)
         .for_each(|step| on_event(Done::Wrote(&step.path)));
-}
-
-/// Unused files of ours.
-struct Garbage<'s> {
-    texts: Vec<&'s str>,
-    revisions: Vec<&'s str>,
-}
-
-impl<'s> Garbage<'s> {
-    /// Of what was there before, all that neither the journal nor any manifest as it was seen names.
-    fn of(journal: &Journal, snapshot: &'s Snapshot, plan: &Plan) -> Self {
-        let Snapshot { state, facts, .. } = snapshot;
-        if state.damaged.is_some() {
-            // who cannot read what is needed removes nothing
-            return Self { texts: Vec::new(), revisions: Vec::new() };
-        }
-        let texts: Vec<String> = journal.texts().iter().map(Digest::to_string).collect();
-        let revisions = journal.revisions();
-        let is_needed = |name: &str| {
-            revisions.contains(name)
-                || plan.revision.as_deref() == Some(name)
-                || facts.mentioning(name).next().is_some()
-        };
-        Self {
-            texts: names(&state.text_names).filter(|name| !texts.iter().any(|text| text == name)).collect(),
-            revisions: names(&state.revisions).filter(|name| !is_needed(name)).collect(),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.texts.is_empty() && self.revisions.is_empty()
-    }
-}
-
-fn names(set: &BTreeSet<String>) -> impl Iterator<Item = &str> {
-    set.iter().map(String::as_str)
 }

@@ -68,9 +68,6 @@ const CARRIED: [FlagMapping; 15] = [
     carried("contention-profiling", None, "enableContentionProfiling", Kind::Bool, "true"),
 ];
 
-/// The last minor release that has a port without TLS.
-const LAST_WITH_PLAIN_PORT: u32 = 22;
-
 /// The top-level fields of a configuration that are identity.
 const FIELDS: [&str; 4] = ["clientConnection", "leaderElection", "enableProfiling", "enableContentionProfiling"];
 
@@ -132,7 +129,7 @@ impl Identity {
     /// 1.22 refuses, so the port is open on the loopback only.
     pub fn hide_plain_port(&mut self, version: Version, flags: &[Flag]) {
         let is_closed = last_flag(flags, "port").is_some_and(|flag| flag.value.as_deref() == Some("0"));
-        if is_closed && version.is_within(0, LAST_WITH_PLAIN_PORT) {
+        if is_closed && version.opens_plain_port() {
             for field in ["healthzBindAddress", "metricsBindAddress"] {
                 self.fields.insert(field.into(), Value::from("127.0.0.1:10251"));
                 self.origins.push(Origin { part: field.to_owned(), from: "--port of the target".to_owned() });

@@ -22,6 +22,7 @@ use serde::Serialize;
 use serde_yaml::{Mapping, Value};
 use yaml_edit::Segment;
 
+pub(crate) use version::FIRST_WITH_LIVEZ;
 pub use version::{KnownVersion, Version, disagreement, find as find_version};
 
 use crate::finding::{Finding, Level};

@@ -10,6 +10,12 @@ pub(crate) const GROUP: &str = "kubescheduler.config.k8s.io";
 /// Before this minor version of Kubernetes 1 nothing is edited.
 const OLDEST_MINOR: u32 = 22;
 
+/// The last minor version whose scheduler has a port without TLS.
+const LAST_WITH_PLAIN_PORT: u32 = 22;
+
+/// The first minor version whose scheduler serves `/livez` and `/readyz`.
+pub(crate) const FIRST_WITH_LIVEZ: u32 = 31;
+
 /// Which releases accept which version of the configuration: name, first minor, last minor. Oldest first.
 const ACCEPTED: [(&str, u32, u32); 4] =
     [("v1beta1", 19, 22), ("v1beta2", 22, 27), ("v1beta3", 23, 28), ("v1", 25, u32::MAX)];
@@ -57,6 +63,16 @@ impl Version {
     /// Whether this release is one of these minor versions.
     pub(crate) fn is_within(self, first: u32, last: u32) -> bool {
         (first..=last).contains(&self.minor)
+    }
+
+    /// Whether its scheduler has a port without TLS, and opens it beside a configuration file whatever its flags say.
+    pub(crate) fn opens_plain_port(self) -> bool {
+        self.minor <= LAST_WITH_PLAIN_PORT
+    }
+
+    /// Whether its scheduler serves `/livez` and `/readyz`; `/healthz` is older, and on its way out.
+    pub(crate) fn has_livez(self) -> bool {
+        self.minor >= FIRST_WITH_LIVEZ
     }
 
     /// Refuses releases from before the configuration had its present form.

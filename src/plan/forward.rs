@@ -75,6 +75,9 @@ fn compose_for(
     plan.findings
         .extend(disagreement.map(|finding| if overrides.image.is_none() { of_manifest(finding) } else { finding }));
     plan.scheduler = Some(version.clone());
+    if let Some(image) = &overrides.image {
+        upgrade::judge_probes(image, &version, original).map_err(|finding| vec![in_target(finding)])?;
+    }
     let base = original.config().and_then(|(_, path)| original.host_path(path)).and_then(|path| {
         let content = snapshot.bases.get(&path)?;
         Some((path, content.as_deref().map_err(String::as_str)))

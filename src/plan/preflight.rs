@@ -1,6 +1,7 @@
 //! Whether the scheduler itself must check a text before it replaces the target. Pure.
 
 use super::{Access, Direction, Plan, Step, StepKind};
+use crate::compose;
 use crate::finding::Finding;
 use crate::host::HostPath;
 use crate::observe::State;
@@ -41,16 +42,18 @@ pub(super) fn add(
         Direction::Apply => changes_image || !is_proven(plan, state),
         // the image that ran before may be gone
         Direction::Restore | Direction::Sealed => changes_image,
+        // so may one whose text somebody else replaced: the scheduler that runs instead must not end for it
+        Direction::LastGood => changes_image && now.ours().is_none(),
         // what undoes a trial waits for nothing
-        Direction::LastGood | Direction::AfterFailure | Direction::Nudge | Direction::Judge => false,
+        Direction::AfterFailure | Direction::Nudge | Direction::Judge => false,
     };
     if !is_needed {
         return;
     }
+    let way_out = "nothing to do; what is applied is verified, and rolled back if it does not run";
     let original = plan.original.as_ref().map(|text| Digest::of_bytes(text.as_bytes()));
     if !changes_image && original.is_some() && state.journal.preflights.cannot_judge == original {
         let message = "no preflight: even the scheduler that runs failed in one, so it cannot judge on this host";
-        let way_out = "nothing to do; what is applied is verified, and rolled back if it does not run";
         plan.findings.push(Finding::info("no-preflight", message, way_out));
         return;
     }
@@ -58,6 +61,15 @@ pub(super) fn add(
     let subject = plan.revision.as_deref().unwrap_or("original");
     let run = PreflightRun { subject, attempt, deadline: timeout.as_secs() + DEADLINE };
     let Ok(Some(manifest)) = now.kind.preflight(text, &run) else { return };
+    let of_image = || compose::find_version(None, &spec.image).ok();
+    let version = plan.scheduler.clone().or_else(of_image).map(|known| known.version);
+    if let Some(version) = version.filter(|version| version.opens_plain_port()) {
+        let message = format!(
+            "no preflight: kube-scheduler {version} opens its plain port even in one, where the running scheduler has it"
+        );
+        plan.findings.push(Finding::info("no-preflight", message, way_out));
+        return;
+    }
     let path = now.path.parent().join(&manifest.file);
     let why = "the scheduler itself checks the new text first, and ends; this file is removed afterwards".to_owned();
     let (access, after) = (Access::of_mode(0o600), manifest.content.clone().into_bytes());

@@ -12,6 +12,8 @@ pub struct SchedulerSpec {
     pub identity: Identity,
     /// Whether Ready means that the scheduler was asked; else it only means that it runs
     pub has_readiness_probe: bool,
+    /// The paths that its probes ask over HTTP
+    pub probe_paths: Vec<String>,
     /// Its image
     pub image: String,
     /// Line of its image

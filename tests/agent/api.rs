@@ -61,6 +61,8 @@ struct State {
     watches: Vec<Watch>,
     events: Vec<Value>,
     questions: usize,
+    /// The release of the API server, where it is not v1.36.4
+    release: Option<String>,
     fault: Option<Fault>,
     /// Who cannot reach the API, by the client's name
     cut_off: Vec<String>,
@@ -144,6 +146,11 @@ impl Api {
         if let Some(node) = self.state().nodes.get_mut(name) {
             node["status"]["allocatable"] = json!({ "pods": pods.to_string() });
         }
+    }
+
+    /// The API server is upgraded.
+    pub fn set_release(&self, release: &str) {
+        self.state().release = Some(release.to_owned());
     }
 
     /// Whether the kubelet of a node reports.
@@ -260,7 +267,7 @@ impl Api {
         Ok(match (parts.method, path.as_str()) {
             (Method::GET, "/version") => answer(
                 StatusCode::OK,
-                &json!({ "major": "1", "minor": "36", "gitVersion": "v1.36.4",
+                &json!({ "major": "1", "minor": "", "gitVersion": self.state().release.as_deref().unwrap_or("v1.36.4"),
                 "gitCommit": "", "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": "" }),
             ),
             (Method::GET, "/api/v1/pods") => answer(

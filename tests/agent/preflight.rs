@@ -76,7 +76,8 @@ fn a_configuration_that_the_scheduler_refuses_touches_nothing() {
         assert!(report.node_state.message.contains("the extender crash. is refused"), "{}", report.node_state.message);
         assert_eq!((node.manifest(), node.kubelet.borrow().started()), (manifest, started));
         assert_eq!((preflights(&node), files_left(&node)), (3, vec![]), "it, and what runs, to be sure");
-        assert!(node.journal().bad.values().all(|bad| bad.by_preflight && bad.digest.is_some()));
+        let bad = node.journal().bad;
+        assert!(bad.len() == 1 && bad.values().all(|bad| bad.by_preflight && bad.digest.is_some()), "{bad:?}");
         node.pass(3_600).await;
         assert_eq!((node.phase(), preflights(&node)), (Phase::Blocked, 3), "it is not tried again");
         node.source(&config("two"));
@@ -130,6 +131,37 @@ fn an_image_that_refuses_the_configuration_needs_no_control_run() {
 }
 
 #[test]
+fn an_image_that_is_newer_than_the_api_server_waits_for_its_upgrade() {
+    preflighted(|mut node| async move {
+        node.settings.overrides.image = Some("example.org/own:v1.37.0".to_owned());
+        node.source(&config("one"));
+        node.start();
+        node.until_report("refused", 30, |report| report.node_state.reason == "SchedulerNewer").await;
+        assert_eq!((node.phase(), preflights(&node)), (Phase::Blocked, 0));
+        node.pass(120).await;
+        assert_eq!(node.manifest(), MANIFEST, "{}", node.message());
+        node.api.set_release("v1.37.1");
+        node.until(Phase::Ready, 120).await;
+        assert!(node.manifest().contains("own:v1.37.0"));
+    });
+}
+
+#[test]
+fn a_volume_that_cannot_be_mounted_touches_nothing_and_leaves_no_mark() {
+    preflighted(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Preflight, 5).await;
+        std::fs::remove_dir_all(node.on_host("/var/lib/schedpatch/revisions")).expect("removed");
+        node.until_report("obstructed", 700, |report| report.node_state.reason == "PreflightObstructed").await;
+        assert!(node.message().contains("did not start within 600 s: ContainerCreating"), "{}", node.message());
+        assert_eq!((node.manifest().as_str(), files_left(&node)), (MANIFEST, vec![]));
+        assert!(node.journal().bad.is_empty());
+        node.until(Phase::Ready, 120).await;
+    });
+}
+
+#[test]
 fn a_change_in_the_middle_of_a_preflight_begins_another() {
     preflighted(|mut node| async move {
         node.kubelet.borrow_mut().preflighting = Preflighting::Blocks;
@@ -168,16 +200,19 @@ fn told_to_stop_or_killed_in_a_preflight_its_file_goes() {
 }
 
 #[test]
-fn a_person_who_applies_removes_the_file_too() {
-    preflighted(|mut node| async move {
-        node.kubelet.borrow_mut().preflighting = Preflighting::Blocks;
-        node.source(&config("one"));
-        node.start();
-        node.until(Phase::Preflight, 5).await;
-        node.kill().await;
-        node.as_person(Direction::Restore, false).expect("restored");
-        assert_eq!(files_left(&node), Vec::<String>::new());
-    });
+fn a_person_who_applies_or_restores_removes_the_file_too() {
+    for direction in [Direction::Apply, Direction::Restore] {
+        preflighted(|mut node| async move {
+            node.kubelet.borrow_mut().preflighting = Preflighting::Blocks;
+            node.source(&config("one"));
+            node.start();
+            node.until(Phase::Preflight, 5).await;
+            node.kill().await;
+            assert_eq!(files_left(&node).len(), 1);
+            node.as_person(direction, false).expect("it is done");
+            assert_eq!((files_left(&node), node.revision().is_some()), (vec![], direction == Direction::Apply));
+        });
+    }
 }
 
 #[test]

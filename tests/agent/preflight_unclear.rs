@@ -143,6 +143,81 @@ fn a_refusal_while_the_api_was_away_is_tried_again_before_it_counts() {
 }
 
 #[test]
+fn a_refusal_counts_never_while_the_api_goes_away_each_time() {
+    preflighted(|mut node| async move {
+        node.settings.overrides.image = Some(format!("example.org/own:{FUSSY_IMAGE}"));
+        node.kubelet.borrow_mut().preflighting = Preflighting::Blocks;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Preflight, 5).await;
+        for tried in 1..=4 {
+            node.pass(5).await;
+            node.api.set_fault(Fault::Code(503));
+            node.pass(5).await;
+            node.kubelet.borrow_mut().preflighting = Preflighting::Fails;
+            node.api.set_fault(Fault::None);
+            for _ in 0..300 {
+                if preflights(&node) > tried || node.phase() == Phase::Blocked {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            node.kubelet.borrow_mut().preflighting = Preflighting::Blocks;
+        }
+        assert_eq!(node.report.borrow().node_state.reason, "PreflightUnclear", "{}", node.message());
+        assert!(node.message().contains("the API went away"), "{}", node.message());
+        assert_eq!((node.manifest().as_str(), preflights(&node), files_left(&node)), (MANIFEST, 4, vec![]));
+        assert!(node.journal().bad.is_empty());
+        node.kubelet.borrow_mut().preflighting = Preflighting::Works;
+        node.until(Phase::Ready, 120).await;
+    });
+}
+
+#[test]
+fn a_full_node_applies_the_same_image_without_a_preflight_and_no_other() {
+    for image in [None, Some(format!("example.org/own:{FUSSY_IMAGE}"))] {
+        preflighted(|mut node| async move {
+            let is_other = image.is_some();
+            node.settings.overrides.image = image;
+            node.api.set_room("cp1", 0);
+            node.source(&config("one"));
+            node.start();
+            if is_other {
+                node.until_report("unclear", 30, |report| report.node_state.reason == "PreflightUnclear").await;
+                assert!(node.message().contains("as many pods as its kubelet allows"), "{}", node.message());
+                node.pass(300).await;
+                assert_eq!((node.manifest().as_str(), preflights(&node)), (MANIFEST, 0));
+                node.api.set_room("cp1", 110);
+                node.until(Phase::Ready, 700).await;
+            } else {
+                node.until(Phase::Ready, 60).await;
+                assert_eq!(preflights(&node), 0);
+            }
+        });
+    }
+}
+
+#[test]
+fn the_text_in_place_is_not_tried_on_a_node_that_has_filled_up() {
+    preflighted(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 60).await;
+        let manifest = node.manifest();
+        node.source(&config("crash."));
+        while preflights(&node) < 2 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        node.api.set_room("cp1", 0);
+        node.until_report("unclear", 30, |report| report.node_state.reason == "PreflightUnclear").await;
+        assert!(node.message().contains("crash. is refused; this node is full"), "{}", node.message());
+        assert_eq!((node.manifest(), preflights(&node), files_left(&node)), (manifest, 2, vec![]));
+        node.api.set_room("cp1", 110);
+        node.until_report("refused", 120, |report| report.node_state.reason == "PreflightFailed").await;
+    });
+}
+
+#[test]
 fn a_person_who_insists_ends_the_pause_and_the_doubt() {
     preflighted(|mut node| async move {
         node.kubelet.borrow_mut().preflighting = Preflighting::Fails;

@@ -1,9 +1,11 @@
 //! Preflights of what is put back, of another image on the way back, and while everything is removed.
 
+use schedpatch::journal::Bad;
 use schedpatch::phase::Phase;
 use schedpatch::report::Report;
 use schedpatch::settings::{OnUpgrade, Preflight};
 
+use crate::api::Fault;
 use crate::kubelet::{FUSSY_IMAGE, NEW_IMAGE};
 use crate::node::{MANIFEST, Node, config};
 use crate::preflight::{TIMEOUT, ask, files_left, preflighted, preflights};
@@ -45,14 +47,14 @@ fn an_upgrade_whose_scheduler_refuses_a_proven_revision_stays_as_it_is() {
         node.until(Phase::Ready, 60).await;
         let upgraded = MANIFEST.replace("v1.36.1", FUSSY_IMAGE);
         node.write_manifest(&upgraded);
-        node.until_report("refused", 60, |report| {
-            report.node_state.reason.contains("Preflight") && !report.node_state.message.contains("checks")
-        })
-        .await;
+        // what was proven cannot come back on another manifest, which is worse than the refusal
+        node.until_report("refused", 60, |report| report.node_state.reason == "LastGoodLost").await;
         node.pass(60).await;
         assert_eq!(node.manifest(), upgraded);
         let bad = node.journal().bad;
-        assert!(bad.values().all(|bad| bad.original.is_some()), "{bad:?}");
+        let is_refused =
+            |bad: &Bad| bad.by_preflight && bad.original.is_some() && bad.reason.contains("fussy. is gone");
+        assert!(bad.len() == 1 && bad.values().all(is_refused), "{bad:?}");
     });
 }
 
@@ -114,6 +116,59 @@ fn where_a_preflight_cannot_judge_our_edit_is_removed_all_the_same() {
         ask(&node, "schedpatch.io/uninstall");
         node.until(Phase::Restored, 120).await;
         assert_eq!((node.manifest().as_str(), files_left(&node)), (MANIFEST, vec![]));
+    });
+}
+
+/// A node that runs another image, and whose next configuration the scheduler refuses. Then the agent ends, somebody writes the
+/// manifest anew, and the kubelet removes the image that no container uses.
+async fn rewritten_without_its_image(node: &mut Node) -> String {
+    node.settings.overrides.image = Some(format!("example.org/own:{NEW_IMAGE}"));
+    node.source(&config("one"));
+    node.start();
+    node.until(Phase::Ready, 60).await;
+    node.source(&config("crash."));
+    node.until_report("refused", 60, |report| report.node_state.reason == "PreflightFailed").await;
+    let revision = node.revision().expect("ours");
+    node.stop().await.expect("it stops");
+    node.write_manifest(MANIFEST);
+    node.kubelet.borrow_mut().has_registry = false;
+    node.pass(30).await;
+    revision
+}
+
+#[test]
+fn a_repair_waits_for_an_image_that_is_gone_while_something_refused_is_wanted() {
+    preflighted(|mut node| async move {
+        let revision = rewritten_without_its_image(&mut node).await;
+        let started = node.kubelet.borrow().started();
+        node.start();
+        node.until_report("no image", 60, |report| report.node_state.reason == "PreflightObstructed").await;
+        node.pass(300).await;
+        assert_eq!(
+            (node.manifest().as_str(), node.kubelet.borrow().started()),
+            (MANIFEST, started),
+            "what runs goes on"
+        );
+        node.kubelet.borrow_mut().has_registry = true;
+        node.pass(120).await;
+        assert_eq!((node.revision(), files_left(&node)), (Some(revision), vec![]), "{}", node.message());
+        assert!(node.manifest().contains(NEW_IMAGE) && node.message().contains("crash."), "{}", node.message());
+    });
+}
+
+#[test]
+fn without_the_api_no_other_image_is_put_back_whatever_is_wanted() {
+    preflighted(|mut node| async move {
+        let revision = rewritten_without_its_image(&mut node).await;
+        node.api.set_fault(Fault::Refuse);
+        node.start();
+        node.until_report("away", 60, |report| report.node_state.reason == "ApiAway").await;
+        node.pass(300).await;
+        assert_eq!(node.manifest(), MANIFEST);
+        node.kubelet.borrow_mut().has_registry = true;
+        node.api.set_fault(Fault::None);
+        node.pass(180).await;
+        assert_eq!(node.revision(), Some(revision), "{}", node.message());
     });
 }
 

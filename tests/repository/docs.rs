@@ -150,3 +150,32 @@ fn the_commands_at_the_top_of_the_readme_are_the_ones_that_ci_runs() {
     assert!(readme.contains("cargo test "));
     assert!(read(".ci/run").contains("cargo test"));
 }
+
+/// The last cell of a row names tests: paths in backticks, and cases of `hack/image-e2e` in quotes before that name.
+#[test]
+fn the_tests_that_the_catches_name_are_there() {
+    let text = read("docs/use/scheduler-image.md");
+    let (_, rest) = text.split_once("## Eleven ways to stumble").expect("the table is there");
+    let table = rest.split("\n## ").next().unwrap_or_default();
+    let cases = read("hack/image-e2e") + &read("hack/own_image/refused.py");
+    let mut found = 0;
+    for row in table.lines().filter(|line| line.starts_with("| ")) {
+        let cell = row.trim_end_matches('|').trim_end().rsplit('|').next().unwrap_or_default();
+        for path in cell.split('`').skip(1).step_by(2).filter(|part| part.starts_with("tests/")) {
+            let (dir, name) = path.rsplit_once('/').expect("a path");
+            let names =
+                fs::read_dir(root().join(dir)).expect("readable").map(|entry| entry.expect("readable").file_name());
+            let begin = name.trim_end_matches('*');
+            let fits = |own: &str| own == name || own.starts_with(begin) && begin != name;
+            assert!(names.into_iter().any(|own| fits(&own.to_string_lossy())), "there is no {path}");
+            found += 1;
+        }
+        let named = cell.split("`hack/image-e2e`").next().filter(|before| *before != cell).unwrap_or_default();
+        let named = named.rsplit(';').next().unwrap_or_default();
+        for case in named.split('"').skip(1).step_by(2) {
+            assert!(cases.contains(&format!("\"{case}\":")), "hack/image-e2e has no case {case:?}");
+            found += 1;
+        }
+    }
+    assert!(found > 8, "the tests were not found in the table");
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use schedpatch::finding::Finding;
 use schedpatch::journal::Initiator;
-use schedpatch::plan::Direction;
+use schedpatch::plan::{Direction, Plan};
 use schedpatch::reconcile::{self, Env, Outcome, Request};
 use schedpatch::settings::{Preflight, Settings};
 use schedpatch::timestamp::Timestamp;
@@ -28,6 +28,9 @@ pub const COMMAND: &str = "now";
 
 /// The story of a run that was killed right after its commit.
 pub const AFTER_KILL: &str = "proof of what a killed run left";
+
+/// Stories in which a preflight goes on when the operation begins.
+pub const IN_PREFLIGHT: [&str; 2] = ["commit of what a preflight tries", "proof during a preflight"];
 
 /// What is run next.
 #[derive(Clone, Copy, Debug)]
@@ -129,7 +132,17 @@ pub fn all_of_agent(suite: &str) -> Vec<Scenario> {
         story.run(Operation::Apply("a"));
         story.proven("a");
     });
-    all(suite).into_iter().chain([prove, after_kill, preflight]).collect()
+    let [commits, proves] = IN_PREFLIGHT;
+    let commit = build(suite, commits, "kubeadm-1.36", KUBEADM, Operation::Apply("b"), |story| {
+        story.run(Operation::Apply("a"));
+        story.proven("a");
+        story.begin_preflight("b");
+    });
+    let prove_meanwhile = build(suite, proves, "kubeadm-1.36", KUBEADM, Operation::Prove("a"), |story| {
+        story.run(Operation::Apply("a"));
+        story.begin_preflight("b");
+    });
+    all(suite).into_iter().chain([prove, after_kill, preflight, commit, prove_meanwhile]).collect()
 }
 
 /// A host on which something is done before the operation that is tested.
@@ -159,6 +172,14 @@ impl Story {
         let journal: serde_json::Value = serde_json::from_slice(&journal).expect("JSON");
         assert_eq!(journal["lastGood"], journal["current"], "it is the last good");
         assert!(journal["lastGood"].is_object(), "something is");
+    }
+
+    /// The kubelet has a preflight to run, and the agent waits for it.
+    fn begin_preflight(&self, source: &'static str) {
+        let settings = settings(&self.root, Some(self.sources.join(source)));
+        let request = Request::new(&settings, Direction::Apply, Initiator::Agent, "earlier", Duration::from_secs(10));
+        let env = Env { fs: &FaultyFs::new(Fault::None), clock: &|| Timestamp::from_unix(1_800_000_000) };
+        begin_preflight(&self.root, &request, &env).unwrap_or_else(|why| panic!("preflight of {source}: {why}"));
     }
 
     /// The manifest is replaced, and not one call is made after that.
@@ -292,30 +313,42 @@ fn run(root: &Path, sources: &Path, operation: Operation, command: &str, fs: &Fa
     let initiator = if is_agent { Initiator::Agent } else { Initiator::Person };
     let request = Request { purge, ..Request::new(&settings, direction, initiator, command, lock_timeout) };
     let env = Env { fs, clock: &|| Timestamp::from_unix(1_800_000_000) };
-    let told = |finding: Finding| format!("{}: {}", finding.rule, finding.message);
     if matches!(operation, Operation::Preflight(_)) {
-        let preflight = Preflight::On { timeout: Duration::from_mins(10) };
-        let settings = Settings { preflight, ..settings.clone() };
-        let request = Request { settings: &settings, ..request.clone() };
-        let (_, plan) = reconcile::look(&request).map_err(told)?;
-        let manifest = plan.preflight.clone().expect("it needs one").manifest;
-        assert!(reconcile::begin_preflight(&request, None, &env, &manifest, &mut |_| {}).map_err(told)?, "it begins");
-        let dir = plan.target.as_ref().ok_or("no target")?.path.parent();
-        if !root.join(dir.as_str().trim_start_matches('/')).join(&manifest.file).is_file() {
-            return Err(format!("{} is not where the kubelet looks", manifest.file));
-        }
-        reconcile::end_preflights(&request, None, &env).map_err(told)?;
+        let plan = begin_preflight(root, &request, &env)?;
+        reconcile::end_preflights(&request, None, &env).map_err(|finding| told(&finding))?;
         return Ok(Outcome { plan, receipt: None, purged: None });
     }
     if matches!(operation, Operation::Prove(_)) {
-        let text = reconcile::look(&request).map_err(told)?.1.target.ok_or("no target")?.digest;
-        assert!(reconcile::prove(&request, &env, text).map_err(told)?, "it stands");
+        let text = reconcile::look(&request).map_err(|finding| told(&finding))?.1.target.ok_or("no target")?.digest;
+        assert!(reconcile::prove(&request, &env, text).map_err(|finding| told(&finding))?, "it stands");
     }
-    let outcome = reconcile::run(&request, &env, &mut |_| {}).map_err(told)?;
+    let outcome = reconcile::run(&request, &env, &mut |_| {}).map_err(|finding| told(&finding))?;
     match outcome.plan.findings.first() {
         Some(finding) if outcome.plan.is_refused() => Err(format!("{}: {}", finding.rule, finding.message)),
         _ => Ok(outcome),
     }
+}
+
+fn told(finding: &Finding) -> String {
+    format!("{}: {}", finding.rule, finding.message)
+}
+
+/// Begins the preflight of what is asked for, and gives the plan.
+fn begin_preflight(root: &Path, request: &Request<'_>, env: &Env<'_>) -> Result<Plan, String> {
+    let preflight = Preflight::On { timeout: Duration::from_mins(10) };
+    let settings = Settings { preflight, ..request.settings.clone() };
+    let request = Request { settings: &settings, ..request.clone() };
+    let (_, plan) = reconcile::look(&request).map_err(|finding| told(&finding))?;
+    let manifest = plan.preflight.clone().expect("it needs one").manifest;
+    assert!(
+        reconcile::begin_preflight(&request, None, env, &manifest, &mut |_| {}).map_err(|finding| told(&finding))?,
+        "it begins"
+    );
+    let dir = plan.target.as_ref().ok_or("no target")?.path.parent();
+    if !root.join(dir.as_str().trim_start_matches('/')).join(&manifest.file).is_file() {
+        return Err(format!("{} is not where the kubelet looks", manifest.file));
+    }
+    Ok(plan)
 }
 
 fn settings(root: &Path, source: Option<PathBuf>) -> Settings {

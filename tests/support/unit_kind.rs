@@ -55,6 +55,7 @@ impl Definition for UnitText<'_> {
         Ok(SchedulerSpec {
             identity: Identity { name: "unit".to_owned(), ..Identity::default() },
             has_readiness_probe: true,
+            probe_paths: Vec::new(),
             image: "kube-scheduler:v1.36.1".to_owned(),
             image_line: None,
             flags: read_flags(&words),

@@ -30,7 +30,9 @@ pub(super) struct Preflights {
     running: Option<Running>,
     /// What may be committed
     open: Option<Accepted>,
-    /// How often in a row one had to begin anew: somebody removed it, or the API went away meanwhile
+    /// What is tried, by its identity
+    subject: Option<Digest>,
+    /// How often in a row one of it had to begin anew: somebody removed it, or the API went away meanwhile
     vanished: u32,
     /// What the gate said last, for who holds the host's lock and must not take it again
     last_closed: Option<Rest>,
@@ -178,6 +180,9 @@ impl Agent {
             // a person insists
             self.preflights.pause = None;
         }
+        if self.preflights.subject.replace(tried) != Some(tried) {
+            self.preflights.vanished = 0;
+        }
         let now = self.now();
         // what nobody judged may go only as long as the image stays; while the rollout is paused nothing would come of another try
         let is_fresh = |open: Accepted| open.by_scheduler && (record.paused || now.saturating_sub(open.at) < FRESH);
@@ -210,7 +215,7 @@ impl Agent {
         if self.settings.preflight == Preflight::None {
             return Ok(None);
         }
-        if let Some(back) = needed.and_then(NeededChange::way_back) {
+        if let Some(back) = needed.and_then(|needed| needed.way_back(seen)) {
             let plan = self.look_towards(back)?.plan;
             return Ok(plan.preflight.is_some().then_some((plan, back)));
         }
@@ -222,11 +227,8 @@ impl Agent {
 
     /// Begins a preflight. Gives what follows where that is not possible.
     async fn begin(&mut self, subject: &Subject<'_>) -> Option<Gate> {
-        let ClientHandle(client) = self.outside.client.clone()?;
-        if let Ok(Some(free)) = cluster::free_pods(&client, &self.options.node).await
-            && free == 0
-        {
-            // a static pod beyond the limit makes the kubelet evict another pod
+        self.outside.client.as_ref()?;
+        if self.is_full().await {
             let why = "this node runs as many pods as its kubelet allows, so no preflight can run";
             return Some(if subject.is_restore() {
                 self.go_anyway(subject, why)
@@ -244,6 +246,12 @@ impl Agent {
             Ok(false) => Some(closed(changed_meanwhile(), ASK_INTERVAL)),
             Err(finding) => Some(Gate::Closed(Rest::blocked(&finding, RETRY))),
         }
+    }
+
+    /// Whether one more static pod would make the kubelet evict another pod.
+    async fn is_full(&self) -> bool {
+        let Some(ClientHandle(client)) = &self.outside.client else { return false };
+        matches!(cluster::free_pods(client, &self.options.node).await, Ok(Some(0)))
     }
 
     /// Writes the files of a preflight.

@@ -15,7 +15,7 @@ use crate::verify::{PreflightVerdict, RUNS_FOR};
 /// First and longest pause after a preflight that could not be started.
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 const LAST_PAUSE: Duration = Duration::from_mins(10);
-/// After so many preflights in a row that began anew, what comes of the next counts.
+/// After so many preflights of one text in a row that began anew, nobody can say what the next would come to.
 const MAX_VANISHED: u32 = 3;
 /// The way out where something new waits for a verdict, and where a way back does.
 const WITHOUT: &str = "To go on without it: --preflight none";
@@ -24,7 +24,7 @@ const BY_HAND: &str = "To go on without it: run schedpatch restore in the agent'
 impl Agent {
     /// Judges the preflight that goes on, and does what follows.
     pub(super) async fn judge_preflight(&mut self, seen: &Seen, subject: &Subject<'_>) -> Gate {
-        let Some((verdict, control)) = self.preflight_verdict(seen).await else { return Gate::Open };
+        let Some((verdict, control, was_away)) = self.preflight_verdict(seen).await else { return Gate::Open };
         match (verdict, control) {
             (PreflightVerdict::Wait(words), _) => {
                 closed(NodeState::new(Phase::Preflight, "Preflight", words), ASK_INTERVAL)
@@ -39,16 +39,21 @@ impl Agent {
                 let message = format!("the preflight cannot be started: {words}");
                 self.blocked(subject, "PreflightObstructed", &message)
             }
-            (PreflightVerdict::Vanished, _) => self.begin_anew(subject),
-            (verdict, None) => self.after_first_run(seen, subject, verdict),
+            (PreflightVerdict::Vanished, _) => self.begin_anew(subject, None),
+            // a plugin that asks the API may have ended it
+            (PreflightVerdict::Refused(words), control) if was_away => {
+                let words = control.map_or(words, |doubt| doubt.words().to_owned());
+                self.begin_anew(subject, Some(&words))
+            }
+            (verdict, None) => self.after_first_run(seen, subject, verdict).await,
             (verdict, Some(doubt)) => self.after_control_run(seen, subject, verdict, &doubt),
         }
     }
 
-    /// What the preflight comes to now, and why it is a control run if it is one; nothing where none goes on.
-    async fn preflight_verdict(&mut self, seen: &Seen) -> Option<(PreflightVerdict, Option<Doubt>)> {
+    /// What the preflight comes to now, why it is a control run if it is one, and whether the API was away meanwhile; nothing where
+    /// none goes on.
+    async fn preflight_verdict(&mut self, seen: &Seen) -> Option<(PreflightVerdict, Option<Doubt>, bool)> {
         let now = self.now();
-        let may_begin_anew = self.preflights.vanished < MAX_VANISHED;
         let running = self.preflights.running.as_mut()?;
         let (mut state, age) = running.observer.latest();
         // who acts on an end has asked, and the API answered
@@ -60,26 +65,31 @@ impl Agent {
             verdict @ PreflightVerdict::Passed(_) => verdict,
             // the kubelet may have ended it because its file is gone
             _ if is_removed => PreflightVerdict::Vanished,
-            // a plugin that asks the API may have ended it
-            PreflightVerdict::Refused(_) if running.trial.was_away() && may_begin_anew => PreflightVerdict::Vanished,
             verdict => verdict,
         };
-        Some((verdict, running.control.clone()))
+        Some((verdict, running.control.clone(), running.trial.was_away()))
     }
 
-    /// Somebody removed the preflight, or the API went away meanwhile: nothing follows from it.
-    fn begin_anew(&mut self, subject: &Subject<'_>) -> Gate {
+    /// Somebody removed the preflight, or the scheduler refused in these words while the API was away: nothing follows from it.
+    fn begin_anew(&mut self, subject: &Subject<'_>, refused: Option<&str>) -> Gate {
         self.end_preflight();
         if self.preflights.vanished < MAX_VANISHED {
             self.preflights.vanished += 1;
             return Gate::Again;
         }
         self.preflights.vanished = 0;
-        self.without_verdict(subject, "somebody removes its file each time")
+        match refused {
+            None => self.without_verdict(subject, "somebody removes its file each time"),
+            // what the scheduler refused is not applied for that
+            Some(words) => {
+                let message = format!("{words}; the API went away during each preflight, and a plugin may need it");
+                self.blocked(subject, "PreflightUnclear", &message)
+            }
+        }
     }
 
     /// The new text was tried.
-    fn after_first_run(&mut self, seen: &Seen, subject: &Subject<'_>, verdict: PreflightVerdict) -> Gate {
+    async fn after_first_run(&mut self, seen: &Seen, subject: &Subject<'_>, verdict: PreflightVerdict) -> Gate {
         let planned = subject.planned;
         match verdict {
             PreflightVerdict::Passed(image) => {
@@ -95,8 +105,10 @@ impl Agent {
                 if subject.is_restore() { self.go_anyway(subject, &why) } else { self.without_verdict(subject, &why) }
             }
             PreflightVerdict::Refused(words) if planned.changes_image => self.refuse(seen, subject, &words),
-            PreflightVerdict::Refused(words) => self.try_current(subject, Doubt::Refused(words)),
-            PreflightVerdict::Endless(why) if !planned.changes_image => self.try_current(subject, Doubt::Endless(why)),
+            PreflightVerdict::Refused(words) => self.try_current(subject, Doubt::Refused(words)).await,
+            PreflightVerdict::Endless(why) if !planned.changes_image => {
+                self.try_current(subject, Doubt::Endless(why)).await
+            }
             PreflightVerdict::Unjudged(why) | PreflightVerdict::Endless(why) => {
                 self.end_preflight();
                 self.without_verdict(subject, &why)
@@ -137,7 +149,11 @@ impl Agent {
     }
 
     /// The scheduler did not accept the new text: tries the text in place the same way, to know whether a preflight can judge here.
-    fn try_current(&mut self, subject: &Subject<'_>, doubt: Doubt) -> Gate {
+    async fn try_current(&mut self, subject: &Subject<'_>, doubt: Doubt) -> Gate {
+        if self.is_full().await {
+            let message = format!("{}; this node is full, so the text in place cannot be tried too", doubt.words());
+            return self.blocked(subject, "PreflightUnclear", &message);
+        }
         let Subject { target, planned, .. } = subject;
         let (attempt, deadline) = (planned.manifest.attempt + 1, RUNS_FOR.as_secs() * 2);
         let run = PreflightRun { subject: "current", attempt, deadline };
@@ -170,7 +186,8 @@ impl Agent {
             // what ran once gets no mark: the agent comes back to it
             let message = format!(
                 "what ran before is not put back, because the scheduler refuses it now: {words}; the agent tries again, less and \
-                 less often. {BY_HAND}"
+                 less often. {}",
+                subject.way_out()
             );
             return self.pause(subject, NodeState::new(Phase::Blocked, "PreflightFailed", message));
         };
@@ -220,9 +237,10 @@ impl Agent {
     /// Nothing is applied for this reason, until another try succeeds.
     fn blocked(&mut self, subject: &Subject<'_>, reason: &str, why: &str) -> Gate {
         self.end_preflight();
-        let way_out = if subject.direction == Direction::Apply { WITHOUT } else { BY_HAND };
-        let message =
-            format!("{why}; the scheduler runs as before, and the agent tries again, less and less often. {way_out}");
+        let message = format!(
+            "{why}; the scheduler runs as before, and the agent tries again, less and less often. {}",
+            subject.way_out()
+        );
         self.pause(subject, NodeState::new(Phase::Blocked, reason, message))
     }
 
@@ -258,6 +276,14 @@ impl Doubt {
 }
 
 impl Subject<'_> {
+    /// What people may do instead of waiting.
+    fn way_out(&self) -> &'static str {
+        match self.direction {
+            Direction::Restore | Direction::Sealed => BY_HAND,
+            _ => WITHOUT,
+        }
+    }
+
     /// Whether a preflight was seen to say nothing with this original.
     fn cannot_be_judged(&self, seen: &Seen) -> bool {
         let original = self.plan.original.as_ref().map(|text| Digest::of_bytes(text.as_bytes()));

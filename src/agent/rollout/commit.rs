@@ -160,16 +160,7 @@ impl Agent {
         session: &Session,
     ) -> Result<Outcome, crate::finding::Finding> {
         let is_restore = needed.change == ChangeKind::Restore;
-        let direction = match needed.way_back() {
-            Some(back) => back,
-            // something else is wanted, which failed or waits
-            None if needed.change == ChangeKind::Repair
-                && (seen.plan.is_refused() || needed.digest != seen.plan.digest) =>
-            {
-                Direction::LastGood
-            }
-            None => Direction::Apply,
-        };
+        let direction = needed.way_back(seen).unwrap_or(Direction::Apply);
         let first = if direction == Direction::Apply {
             (seen.snapshot.clone(), seen.plan.clone())
         } else {
@@ -199,8 +190,12 @@ fn record_has_others(_: &Record, agent: &Agent) -> bool {
 
 impl NeededChange {
     /// Which way leads back, if it is one.
-    pub(in crate::agent) fn way_back(self) -> Option<Direction> {
+    pub(in crate::agent) fn way_back(self, seen: &Seen) -> Option<Direction> {
         match (self.change, self.digest) {
+            // something else is wanted, which failed or waits
+            (ChangeKind::Repair, digest) if seen.plan.is_refused() || digest != seen.plan.digest => {
+                Some(Direction::LastGood)
+            }
             (ChangeKind::New | ChangeKind::Repair, _) => None,
             (ChangeKind::Back, Some(_)) => Some(Direction::Sealed),
             (ChangeKind::Back, None) | (ChangeKind::Restore, _) => Some(Direction::Restore),

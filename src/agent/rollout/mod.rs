@@ -19,7 +19,7 @@ use crate::cluster::{AskError, LeaseError, LeaseNow};
 use crate::phase::{NodeState, Phase};
 use crate::reconcile::{self, Session};
 use crate::report::RolloutReport;
-use crate::rollout::{self, Me, NeededChange, NextStep, Record, View};
+use crate::rollout::{self, Me, NextStep, Record, View};
 pub(super) use keep::Renewal;
 pub(super) use member::Member;
 
@@ -171,7 +171,7 @@ impl Agent {
             }
             NextStep::Go(needed) => Some(self.commit_in_turn(seen, needed, session.as_ref()).await),
             // what is in place is up to date by its own measure, and must not be mended around the preflight, whatever it waits for
-            NextStep::Wait(_) if gate.is_some() && needed.and_then(NeededChange::way_back).is_some() => {
+            NextStep::Wait(_) if gate.is_some() && needed.is_some_and(|needed| needed.way_back(seen).is_some()) => {
                 gate.map(Part::Refused)
             }
             NextStep::Wait(rollout::Waiting::Preflight) => gate.map(Self::nothing_now),

@@ -244,6 +244,7 @@ fn pod_of(tree: &Tree<'_>) -> Result<SchedulerSpec, Refusal> {
             container: found.name.clone(),
         },
         has_readiness_probe: found.container.get("readinessProbe").is_some_and(|probe| !probe.is_null()),
+        probe_paths: probe_paths(found.container),
         image: image.and_then(Node::text).unwrap_or_default().to_owned(),
         image_line: image.map(|node| tree.line(node.span.start)),
         flags: found.flags_with_lines(tree),
@@ -254,4 +255,14 @@ fn pod_of(tree: &Tree<'_>) -> Result<SchedulerSpec, Refusal> {
         service: None,
         ours: ours(tree),
     })
+}
+
+/// The paths that the probes of a container ask over HTTP.
+fn probe_paths(container: &Node<'_>) -> Vec<String> {
+    let probes = ["startupProbe", "livenessProbe", "readinessProbe"];
+    let path = |probe| container.get(probe)?.get("httpGet")?.get("path")?.text();
+    let mut paths: Vec<String> = probes.into_iter().filter_map(path).map(str::to_owned).collect();
+    paths.sort();
+    paths.dedup();
+    paths
 }

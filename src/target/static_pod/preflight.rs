@@ -143,6 +143,38 @@ mod tests {
     }
 
     #[test]
+    fn what_the_schedulers_answer_depends_on_keeps_its_values() {
+        let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: kube-scheduler, namespace: kube-system, labels: {component: x}}\nspec:\n  \
+                    hostNetwork: true\n  dnsPolicy: ClusterFirstWithHostNet\n  dnsConfig: {searches: [a.example]}\n  \
+                    hostAliases: [{ip: 192.0.2.1, hostnames: [a]}]\n  securityContext: {runAsUser: 65532}\n  \
+                    priorityClassName: system-node-critical\n  containers:\n  - name: s\n    image: x:v1.36.4\n    \
+                    imagePullPolicy: Always\n    workingDir: /w\n    command: [kube-scheduler]\n    \
+                    env: [{name: HTTPS_PROXY, value: 'http://192.0.2.2'}]\n    securityContext: {readOnlyRootFilesystem: true}\n    \
+                    resources: {requests: {cpu: 100m}}\n    ports: [{containerPort: 10259, hostPort: 10259}]\n    \
+                    livenessProbe: {httpGet: {path: /livez, port: 10259}}\n    terminationMessagePolicy: File\n";
+        let (_, value) = made(text);
+        let own: Value = serde_yaml::from_str(text).expect("YAML");
+        for key in OF_POD {
+            assert!(own["spec"].get(key).is_some_and(|own| value["spec"].get(key) == Some(own)), "{key}");
+        }
+        let (tried, running) = (&value["spec"]["containers"][0], &own["spec"]["containers"][0]);
+        for key in ["image", "imagePullPolicy", "workingDir", "env", "securityContext"] {
+            assert!(running.get(key).is_some_and(|own| tried.get(key) == Some(own)), "{key}");
+        }
+        assert_eq!(tried["terminationMessagePolicy"], json!("FallbackToLogsOnError"));
+        let keys = |value: &Value| value.as_object().expect("a mapping").keys().cloned().collect::<Vec<_>>();
+        let of_pod =
+            [&OF_POD[..], &["activeDeadlineSeconds", "containers", "restartPolicy", "terminationGracePeriodSeconds"]];
+        for key in keys(&value["spec"]) {
+            assert!(of_pod.concat().contains(&key.as_str()) || key == "volumes", "{key} may concern others");
+        }
+        for key in keys(tried) {
+            let is_own = ["name", "terminationMessagePolicy"].contains(&key.as_str());
+            assert!(is_own || OF_CONTAINER.contains(&key.as_str()), "{key} may concern others");
+        }
+    }
+
+    #[test]
     fn two_attempts_at_one_text_try_the_same() {
         let again = PreflightRun { attempt: 8, deadline: 700, ..RUN };
         let (first, second) = (manifest(TEXT, &RUN).expect("made"), manifest(TEXT, &again).expect("made"));

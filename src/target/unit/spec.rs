@@ -22,6 +22,7 @@ pub(super) fn of_server(server: &Server, around: &Around, ours: Option<Ours>) ->
         identity: Identity { name: server.unit.clone(), ..Identity::default() },
         // k3s says that it is ready before its scheduler is, so the scheduler is asked
         has_readiness_probe: false,
+        probe_paths: Vec::new(),
         image: release.map_or_else(|| "k3s".to_owned(), |release| format!("k3s:{release}")),
         image_line: None,
         flags: flags::read(&words, 0),

@@ -11,6 +11,8 @@ use crate::target::{Answer, Identity, PreflightEnd, PreflightObserver, Preflight
 
 /// Reasons of a container whose program could not be started.
 const START_ERRORS: [&str; 2] = ["StartError", "ContainerCannotRun"];
+/// Reasons of a container that the runtime or the kubelet lost: nobody knows how its program ended, whatever its exit code is.
+const LOST: [&str; 2] = ["Unknown", "ContainerStatusUnknown"];
 
 /// The pod of a preflight, which is followed until this is dropped.
 #[derive(Debug)]
@@ -67,6 +69,9 @@ pub fn summarize(pod: &Pod, container: &str) -> PreflightState {
         return PreflightState::Rejected(why_failed(status));
     }
     if let Some(ended) = own.and_then(|own| Some((own, own.state.as_ref()?.terminated.as_ref()?))) {
+        if let Some(reason) = ended.1.reason.as_deref().filter(|reason| LOST.contains(reason)) {
+            return PreflightState::Rejected(format!("the container runtime lost its container: {reason}"));
+        }
         return PreflightState::Ended(end(ended));
     }
     if status.phase.as_deref() == Some("Failed") {
@@ -145,6 +150,8 @@ mod tests {
         let wrong_path =
             container(r#""state":{"terminated":{"exitCode":128,"reason":"StartError","message":"no such file"}}"#);
         assert!(matches!(wrong_path, PreflightState::Ended(end) if end.is_start_error));
+        let lost = container(r#""state":{"terminated":{"exitCode":255,"reason":"Unknown"}}"#);
+        assert!(matches!(&lost, PreflightState::Rejected(words) if words.ends_with("Unknown")), "{lost:?}");
         let killed = container(r#""state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}"#);
         assert!(matches!(killed, PreflightState::Ended(end) if end.words == "exit code 137, OOMKilled"));
     }
