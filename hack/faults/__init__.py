@@ -12,6 +12,20 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PARTS = ("Cargo.toml", "Cargo.lock", "crates", "src", "tests", "benches", "examples")
 
 
+def check(faults, together=False):
+    """Whether each fault (name, file, what is there, what is put there instead) has exactly one place in the sources as they are,
+    or with the faults before it. Compiles nothing."""
+    stale, texts = 0, {}
+    for name, file, there, instead in faults:
+        text = texts.setdefault(file, (ROOT / file).read_text())
+        if text.count(there) != 1:
+            stale += 1
+            print(f"{file} has {text.count(there)} places for the fault: {name}")
+        elif together:
+            texts[file] = text.replace(there, instead)
+    return 1 if stale else 0
+
+
 class Copy:
     """`with Copy() as copy:` a copy of the sources, always in the same place, so that the compiler need not begin anew."""
 

@@ -39,7 +39,8 @@ impl Agent {
             && seen.journal.current.as_ref().map(|commit| &commit.revision) == seen.plan.revision.as_ref();
         match permission {
             Permission::Denied(rest) if change != Change::Files => return rest.into(),
-            Permission::Away(why) if change == Change::New => {
+            // what ran here before may have failed elsewhere since
+            Permission::Away(why) if change == Change::New || change == Change::Known && !is_drift => {
                 let message = format!("nothing new is begun while the API does not answer: {why}");
                 let node_state = NodeState::new(Phase::Waiting, "ApiAway", message);
                 return Rest { node_state, after: RETRY / 6 }.into();

@@ -258,7 +258,7 @@ impl Agent {
         }
         match decision {
             Decision::Stay(node_state) => {
-                let node_state = self.sources_missing().unwrap_or(node_state);
+                let node_state = self.sources_missing(&node_state).unwrap_or(node_state);
                 let rest = Rest { node_state, after: self.options.resync };
                 self.judge_pending_commit(seen, rest).await
             }

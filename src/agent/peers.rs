@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 use kube::{Api, Client};
@@ -36,8 +36,8 @@ pub(super) struct Peers {
     pub is_leader: bool,
     /// Whether this node has a member of etcd
     pub runs_etcd: bool,
-    /// UID of the agents' DaemonSet, and whether it has a newer template than that of this agent
-    pub daemon_set: String,
+    /// UID of the agents' DaemonSet, and the generation of its newest pod template: that of this agent may be older
+    pub agents: (String, i64),
     pub is_outdated: bool,
     /// Whether a node says that something of ours was applied there
     pub has_traces: bool,
@@ -82,12 +82,14 @@ struct MetadataOnly {
     metadata: ObjectMeta,
 }
 
-/// Asks for everything; `holder` is the node whose turn it is, of whose kubelet the last report is asked for too.
+/// Asks for everything; `holder` is the node whose turn it is, of whose kubelet the last report is asked for too. Where the
+/// scheduler is part of a server (`are_servers`), no pod shows it, and its Node says whether it serves.
 pub(super) async fn read(
     client: &Client,
     node: &str,
     release: &Release,
     holder: Option<&str>,
+    are_servers: bool,
 ) -> Result<Peers, AskError> {
     let (namespace, labels) = SCHEDULER_PODS;
     let scheduler_lease = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", crate::cluster::LEASE_NAMESPACE);
@@ -112,12 +114,15 @@ pub(super) async fn read(
     let leader = leader.and_then(|lease| lease.spec?.holder_identity).filter(|holder| !holder.is_empty());
     let leading = leader.and_then(|holder| fleet::leading(&holder, &metadata));
     let agents = agent_states(&agents);
-    let is_healthy = |name: &str| schedulers.get(name).is_some_and(|one| one.ready && !one.ending);
+    let is_well = |name: &str| schedulers.get(name).is_some_and(|one| one.ready && !one.ending);
+    let is_healthy = |name: &str| if are_servers { all.get(name).is_some_and(is_ready) } else { is_well(name) };
     let others = all.iter().filter(|(name, _)| *name != node).map(|(name, item)| {
         let beat = heartbeat.clone().filter(|_| holder == Some(name.as_str())).unwrap_or_default();
-        other(name, item, schedulers.get(name), agents.get(name).copied().unwrap_or(AgentState::Unknown), beat)
+        let agent = agents.get(name).copied().unwrap_or(AgentState::Unknown);
+        Other { is_server: are_servers, ..other(name, item, schedulers.get(name), agent, beat) }
     });
     let template = |metadata: &ObjectMeta| metadata.annotations.as_ref()?.get(TEMPLATE)?.parse::<i64>().ok();
+    let newest = set.as_ref().and_then(template).map_or(release.template, |newest| newest.max(release.template));
     let has_traces = |item: &NodeItem| {
         let ours = |key: &String| key.strip_prefix("schedpatch.io/").map(str::to_owned);
         let is_trace = |(key, value): (&String, &String)| ours(key).is_some_and(|key| rollout::is_trace(&key, value));
@@ -130,8 +135,8 @@ pub(super) async fn read(
         is_healthy: is_healthy(node),
         is_leader: leading.as_deref() == Some(node),
         runs_etcd: all.get(node).is_some_and(runs_etcd),
-        daemon_set: set.as_ref().and_then(|set| set.uid.clone()).unwrap_or_default(),
-        is_outdated: set.as_ref().and_then(template).is_some_and(|newest| newest > release.template),
+        agents: (set.as_ref().and_then(|set| set.uid.clone()).unwrap_or_default(), newest),
+        is_outdated: newest > release.template,
         has_traces: all.values().any(has_traces) || schedulers.values().any(|one| one.revision.is_some()),
         counts: PeerCounts {
             control_planes: all.len(),
@@ -151,10 +156,9 @@ fn other(
     let said = |key: &str| item.metadata.annotations.as_ref()?.get(&format!("schedpatch.io/{key}")).cloned();
     let digest = |key: &str| said(key).and_then(|text| Digest::try_from(text).ok());
     let phase = said("phase").unwrap_or_default();
-    let conditions = item.status.iter().flat_map(|status| status.conditions.iter().flatten());
     Other {
         name: name.to_owned(),
-        is_ready: conditions.into_iter().any(|condition| condition.kind == "Ready" && condition.status == "True"),
+        is_ready: is_ready(item),
         heartbeat,
         agent,
         // a node that a person holds gets nothing either
@@ -163,11 +167,17 @@ fn other(
         wanted: digest("digest"),
         proven: digest("verified-digest"),
         scheduler: scheduler.map(of_pod).unwrap_or_default(),
+        is_server: false,
         etcd: OtherEtcd {
             runs: runs_etcd(item),
             is_cordoned: item.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true),
         },
     }
+}
+
+fn is_ready(item: &NodeItem) -> bool {
+    let mut conditions = item.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|condition| condition.kind == "Ready" && condition.status == "True")
 }
 
 /// k3s says on the node itself that it runs etcd there.
@@ -185,16 +195,23 @@ fn of_pod(one: &SchedulerElsewhere) -> Scheduler {
     }
 }
 
+/// Whether the kubelet saw the container end, and has not started it again: it waits before it does (`CrashLoopBackOff`).
+fn has_ended(container: &ContainerStatus) -> bool {
+    let ended = |state: &Option<ContainerState>| state.as_ref().is_some_and(|state| state.terminated.is_some());
+    let waits = container.state.as_ref().is_some_and(|state| state.waiting.is_some());
+    ended(&container.state) || waits && ended(&container.last_state)
+}
+
 /// Of several agents on a node, as while one replaces another, one that runs counts.
 fn agent_states(pods: &[Pod]) -> BTreeMap<String, AgentState> {
     let mut states: BTreeMap<String, AgentState> = BTreeMap::new();
     for pod in pods {
         let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()) else { continue };
         let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-        let containers: Vec<_> = statuses.filter_map(|status| status.state.as_ref()).collect();
-        let state = if containers.iter().any(|state| state.running.is_some()) {
+        let containers: Vec<_> = statuses.collect();
+        let state = if containers.iter().any(|one| one.state.as_ref().is_some_and(|state| state.running.is_some())) {
             AgentState::Running
-        } else if !containers.is_empty() && containers.iter().all(|state| state.terminated.is_some()) {
+        } else if !containers.is_empty() && containers.iter().all(|one| has_ended(one)) {
             AgentState::Ended
         } else {
             AgentState::Unknown

@@ -39,6 +39,11 @@ impl Seen {
         self.plan.target.as_ref().map(|target| target.digest)
     }
 
+    /// Whether the scheduler is part of a service, as on k3s.
+    pub fn is_service(&self) -> bool {
+        self.plan.target.as_ref().is_some_and(|target| target.spec.service.is_some())
+    }
+
     /// Generation of our edit in the target, if there is one.
     pub fn generation(&self) -> Option<u64> {
         self.plan.target.as_ref().and_then(|target| target.ours()).map(|ours| ours.generation)

@@ -40,14 +40,27 @@ impl Agent {
         Ok(self.settings.given == before)
     }
 
-    /// What to say where the API has no sources.
-    pub(super) fn sources_missing(&mut self) -> Option<NodeState> {
+    /// What to say where the API has no sources, or does not let us read them and nothing is mounted either.
+    pub(super) fn sources_missing(&mut self, otherwise: &NodeState) -> Option<NodeState> {
+        if let (Some(why), "NoSource") = (&self.watched.forbidden, otherwise.reason.as_str()) {
+            let release = &self.options.release;
+            let message = format!(
+                "this agent may not get, list and watch the ConfigMaps {} in namespace {}, and what is mounted holds no \
+                 KubeSchedulerConfiguration; what is applied stays; the chart's role gives it that right: {why}",
+                release.config_maps.join(", "),
+                release.namespace
+            );
+            return Some(NodeState::new(Phase::Pending, "SourceForbidden", message));
+        }
         let finding = self.settings.given.as_ref()?.as_ref().err()?;
         let message = format!("{}; {}", finding.message, finding.way_out);
         Some(NodeState::new(Phase::Pending, "SourceMissing", message))
     }
 
     fn give_sources(&mut self, sources: &Sources) {
+        if matches!(sources, Sources::Missing(_) | Sources::There(_)) {
+            self.watched.forbidden = None;
+        }
         self.settings.given = match sources {
             Sources::Unknown => None,
             Sources::Forbidden(why) => {

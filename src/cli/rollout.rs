@@ -1,6 +1,7 @@
 //! `schedpatch rollout`: the rollout over all control-plane nodes, as the Lease has it.
 
 use std::collections::BTreeSet;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use super::output::{block_on, print, print_answer};
 use super::write::now;
 use crate::cluster::{LEASE_NAME, LEASE_NAMESPACE, LeaseError, LeaseNow, RolloutLease};
 use crate::finding::Finding;
-use crate::fleet::{self, Columns, Unanswered};
+use crate::fleet::{self, Columns, NodeSummary, Unanswered};
 use crate::rollout::Record;
 
 const EXAMPLES: &str = "\
@@ -204,6 +205,12 @@ pub(super) fn of_error(error: &LeaseError) -> Unanswered {
     }
 }
 
+/// The record, and what the nodes say.
+async fn look(client: &kube::Client, lease: &RolloutLease) -> Result<(Record, Vec<NodeSummary>), Unanswered> {
+    let (_, record) = read(lease).await?;
+    Ok((record.unwrap_or_default(), fleet::nodes_now(client).await?))
+}
+
 /// What `rollout status` shows, and how.
 #[derive(Clone, Copy, Debug, clap::Args)]
 struct StatusArgs {
@@ -231,19 +238,29 @@ impl StatusArgs {
             RolloutOutput::Wide => Columns::All,
         };
         let mut last = None;
+        let mut is_away = false;
         loop {
-            let (_, record) = read(lease).await.map_err(Unanswered::finding)?;
-            let record = record.unwrap_or_default();
-            let nodes = fleet::nodes_now(client).await.map_err(Unanswered::finding)?;
-            let text = fleet::show_rollout(&record, &nodes, columns, now());
-            if !self.watch {
-                return Ok(text);
-            }
-            // ages change all the time
-            let seen = Some((record, nodes));
-            if seen != last {
-                let _ = print(&format!("{text}\n"), ExitCode::SUCCESS);
-                last = seen;
+            match look(client, lease).await {
+                Ok(seen) => {
+                    let text = fleet::show_rollout(&seen.0, &seen.1, columns, now());
+                    if !self.watch {
+                        return Ok(text);
+                    }
+                    // ages change all the time
+                    let seen = Some(seen);
+                    if seen != last || is_away {
+                        let _ = print(&format!("{text}\n"), ExitCode::SUCCESS);
+                        (last, is_away) = (seen, false);
+                    }
+                }
+                // in a rollout an API server may restart; one that never answered is a wrong address
+                Err(Unanswered::Away(finding)) if last.is_some() => {
+                    if !is_away {
+                        let _ = writeln!(io::stderr(), "{}; trying again", finding.message);
+                    }
+                    is_away = true;
+                }
+                Err(unanswered) => return Err(unanswered.finding()),
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }

@@ -134,19 +134,21 @@ impl<K: Object<DynamicType = ()>> Followed<K> {
         }
     }
 
-    /// Asks for the object as the API has it in this moment, and keeps the answer.
+    /// Asks for the object as the API has it in this moment, and keeps the answer: also one of an older version than what is known,
+    /// as after a restore of etcd. Only what the watch says after the question may be newer than the answer.
     pub async fn ask(&mut self) -> Known<K> {
+        let asked = Instant::now();
         let known = match tokio::time::timeout(ANSWER_TIMEOUT, self.objects.get_opt(&self.name)).await {
             Ok(Ok(Some(object))) => Known::Object(Box::new(object)),
             Ok(Ok(None)) => Known::Absent,
             Ok(Err(error)) => Known::of_error(&error),
             Err(_) => Known::Away(no_answer()),
         };
-        // news that came by the watch meanwhile may be newer than this answer
         let has_news = self.latest.has_changed().unwrap_or(false);
         let is_stored = self.sender.send_if_modified(|latest| {
+            let came_later = latest.at >= asked;
             let is_older = known.is_older_than(&latest.known) || has_news && !known.is_newer_than(&latest.known);
-            if is_older && latest.known.is_answer() {
+            if came_later && is_older && latest.known.is_answer() {
                 return false;
             }
             *latest = Latest { known: known.clone(), at: Instant::now() };

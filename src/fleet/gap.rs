@@ -41,7 +41,8 @@ pub(super) fn gap(row: &NodeRow, wanted: Option<&str>) -> Option<Missing> {
     if phase != "Ready" {
         let reason = said.reason.clone().unwrap_or_else(|| phase.clone());
         let message = format!("{phase}: {}", said.message.as_deref().unwrap_or("no message"));
-        let r#final = FINAL_PHASES.contains(&phase.as_str()) || reason == "NoSource";
+        let r#final =
+            FINAL_PHASES.contains(&phase.as_str()) || matches!(reason.as_str(), "NoSource" | "SourceForbidden");
         return Some(Missing { reason, message, r#final });
     }
     if said.verified_digest.as_deref() != Some(wanted) {

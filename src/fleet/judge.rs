@@ -199,5 +199,9 @@ fn no_agents() -> Finding {
 
 fn no_config_map(name: &str) -> Finding {
     let message = format!("the ConfigMap {name}, which says what is wanted, is not there");
-    Finding::warning("configmap-missing", message, "create it; agents without it cannot start")
+    Finding::warning(
+        "configmap-missing",
+        message,
+        "create it, or install the chart again; until then the agents keep what is applied",
+    )
 }

@@ -17,7 +17,7 @@ const SOURCE_VARIABLE: &str = "SCHEDPATCH_SOURCE";
 pub(super) struct Mounted {
     /// Name of the ConfigMap, in the agents' namespace
     pub config_map: String,
-    /// Whether it may be missing
+    /// Whether it may be missing: the mount is optional, and the agents do not read it through the API either
     pub optional: bool,
     /// Only these keys, under these paths
     items: Option<Vec<(String, String)>>,
@@ -39,7 +39,12 @@ pub(super) fn agent_of(spec: &PodSpec) -> Option<&Container> {
 pub(super) fn sources(set: &DaemonSet) -> Result<Vec<Mounted>, Finding> {
     let Some(spec) = template(set) else { return Ok(Vec::new()) };
     let Some(agent) = agent_of(spec) else { return Ok(Vec::new()) };
-    source_dirs(agent).iter().map(|dir| mounted(spec, agent, dir).ok_or_else(|| elsewhere(dir))).collect()
+    let followed = given(agent, "--config-map", "SCHEDPATCH_CONFIG_MAP");
+    let of_dir = |dir: &String| {
+        let mounted = mounted(spec, agent, dir).ok_or_else(|| elsewhere(dir))?;
+        Ok(Mounted { optional: mounted.optional && !followed.contains(&mounted.config_map), ..mounted })
+    };
+    source_dirs(agent).iter().map(of_dir).collect()
 }
 
 /// The digest of the sources, exactly as an agent computes it once its mounts show these ConfigMaps.
@@ -81,11 +86,16 @@ fn overrides(agent: &Container) -> SchedulerOverrides {
 
 /// The values of `--scheduler-NAME`, or else the lines of its variable.
 fn values(agent: &Container, name: &str) -> Vec<String> {
-    let flag = format!("--scheduler-{name}");
+    let variable = format!("SCHEDPATCH_SCHEDULER_{}", name.to_uppercase().replace('-', "_"));
+    given(agent, &format!("--scheduler-{name}"), &variable)
+}
+
+/// The values of a flag, or else the lines of its variable.
+fn given(agent: &Container, flag: &str, variable: &str) -> Vec<String> {
     let mut given = Vec::new();
     let mut words = [&agent.command, &agent.args].into_iter().flatten().flatten();
     while let Some(word) = words.next() {
-        match word.strip_prefix(&flag) {
+        match word.strip_prefix(flag) {
             Some("") => given.extend(words.next().cloned()),
             Some(rest) => given.extend(rest.strip_prefix('=').map(str::to_owned)),
             None => {}
@@ -94,7 +104,6 @@ fn values(agent: &Container, name: &str) -> Vec<String> {
     if !given.is_empty() {
         return given;
     }
-    let variable = format!("SCHEDPATCH_SCHEDULER_{}", name.to_uppercase().replace('-', "_"));
     let text = agent.env.iter().flatten().rfind(|own| own.name == variable).and_then(|own| own.value.clone());
     text.iter().flat_map(|text| text.split('\n')).filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }

@@ -48,6 +48,15 @@ impl Journal {
         self
     }
 
+    /// Whether it knows this digest as the way back, in the text that was proven last: after a repair on another original the text
+    /// of before would undo what others changed.
+    pub fn has_sealed(&self, digest: Digest, number: u64) -> bool {
+        let good = self.last_good.as_ref().map(|commit| commit.text);
+        self.sealed.as_ref().is_some_and(|sealed| {
+            (sealed.digest, sealed.number) == (digest, number) && Some(sealed.commit.text) == good
+        })
+    }
+
     /// The journal once a person has asked so often to try again: older marks are void.
     #[must_use]
     pub fn retried(mut self, retries: u64) -> Self {

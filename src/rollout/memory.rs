@@ -54,10 +54,7 @@ impl Memory {
         let answered = self.answered;
         let holder = record.entry.as_ref().and_then(|entry| others.iter().find(|other| other.name == entry.node));
         self.record.note(Some(record.clone()), answered);
-        self.health.note(
-            others.iter().map(|other| (other.name.clone(), other.is_ready && other.scheduler.is_healthy)).collect(),
-            answered,
-        );
+        self.health.note(others.iter().map(|other| (other.name.clone(), other.is_healthy())).collect(), answered);
         let members = others.iter().filter(|other| other.etcd.runs);
         self.members.note(members.map(|other| (other.name.clone(), other.keeps_quorum())).collect(), answered);
         let of_entry = |entry: &Entry| Some((holder?.scheduler.clone(), entry.nonce.clone(), entry.number));

@@ -38,7 +38,7 @@ pub enum Waiting {
         /// Which
         node: String,
     },
-    /// No other scheduler is healthy now, and one may be soon
+    /// No other scheduler is healthy now, and one may be soon; on k3s that is the whole server
     LastHealthy,
     /// A change here restarts a member of etcd, and another one is not there, or not for long enough
     Quorum {
@@ -76,7 +76,7 @@ pub(super) fn why_wait(view: &View<'_>, wanted: NeededChange) -> Option<Waiting>
 pub(super) fn must_not_go(view: &View<'_>, wanted: NeededChange) -> Option<Waiting> {
     let View { record, me, others, waited, limits, .. } = view;
     let is_new = wanted.change == ChangeKind::New;
-    let is_last = me.is_healthy && others.iter().all(|other| !is_healthy(other));
+    let is_last = me.is_healthy && others.iter().all(|other| !other.is_healthy());
     if !me.is_listed {
         Some(Waiting::NotListed)
     } else if me.backs_off
@@ -90,10 +90,10 @@ pub(super) fn must_not_go(view: &View<'_>, wanted: NeededChange) -> Option<Waiti
         Some(Waiting::Paused)
     } else if is_new && me.is_outdated {
         Some(Waiting::Outdated)
-    } else if is_last && !others.is_empty() && waited.health < limits.patience {
-        Some(Waiting::LastHealthy)
     } else if let Some(waiting) = quorum(view) {
         Some(waiting)
+    } else if is_last && !others.is_empty() && waited.health < limits.patience {
+        Some(Waiting::LastHealthy)
     } else if me.awaits_preflight {
         Some(Waiting::Preflight)
     } else {
@@ -116,10 +116,6 @@ fn quorum(view: &View<'_>) -> Option<Waiting> {
             None => (waited.members < limits.quorum).then_some(Waiting::Quorum { node: None }),
         },
     }
-}
-
-fn is_healthy(other: &Other) -> bool {
-    other.is_ready && other.scheduler.is_healthy
 }
 
 /// Whether another node still has to make the same change.

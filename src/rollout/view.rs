@@ -70,7 +70,7 @@ pub struct Me {
     pub is_fought_over: bool,
     /// A digest that is not begun here yet: it was taken back without blame a moment ago
     pub too_soon_for: Option<Digest>,
-    /// The last digest that every node had proved and that can be put back here
+    /// The last digest that every node had proved and that ran here
     pub last_sealed: Option<Sealed>,
     /// What failed here, and how many retries there had been when it did
     pub marks: Vec<(Failed, u64)>,
@@ -119,6 +119,8 @@ pub struct Sealed {
     pub revision: String,
     /// The how manieth it was
     pub number: u64,
+    /// Whether it can be put back here: nobody else has changed the target since
+    pub can_return: bool,
 }
 
 /// What became of the last commit.
@@ -131,6 +133,7 @@ pub enum Work {
 }
 
 /// Another control-plane node, as the API shows it.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Other {
     /// Its name
@@ -151,6 +154,8 @@ pub struct Other {
     pub proven: Option<Digest>,
     /// Its scheduler
     pub scheduler: Scheduler,
+    /// Whether the scheduler is part of a server, as on k3s, so that no pod shows it
+    pub is_server: bool,
     /// Its member of etcd
     pub etcd: OtherEtcd,
 }
@@ -227,6 +232,12 @@ impl Me {
 }
 
 impl Other {
+    /// Whether its scheduler serves, as far as the API shows it. A server serves where its Node is Ready, and nobody is about to
+    /// take it away.
+    pub(super) fn is_healthy(&self) -> bool {
+        self.is_ready && if self.is_server { !self.etcd.is_cordoned } else { self.scheduler.is_healthy }
+    }
+
     /// Whether its member of etcd is there and stays, as far as anybody can say.
     pub(super) fn keeps_quorum(&self) -> bool {
         self.is_ready && !self.etcd.is_cordoned

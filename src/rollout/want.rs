@@ -65,11 +65,11 @@ fn back(record: &Record, me: &Me, on_failure: OnFailure) -> Option<NeededChange>
         return None;
     }
     let can_return = |digest: &Digest| !record.has_failed(*digest) && !me.is_bad(*digest, record);
-    let here = me.last_sealed.as_ref().map(|sealed| sealed.digest);
+    let here = me.last_sealed.as_ref().filter(|sealed| sealed.can_return).map(|sealed| sealed.digest);
     let back = match record.sealed {
         None => None,
         sealed if sealed == here && sealed.as_ref().is_some_and(can_return) => sealed,
-        // what every node proved was never here, or does not run here: what can be put back must do
+        // what every node proved was never here, does not run here or cannot be written: what can be put back must do
         _ if is_failed => here.filter(can_return),
         _ => return None,
     };

@@ -22,6 +22,7 @@ pub const AGENTS: &str = "/api/v1/namespaces/schedpatch/pods";
 pub const CONFIG_MAPS: &str = "/api/v1/namespaces/schedpatch/configmaps";
 pub const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/schedpatch/daemonsets";
 pub const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+const KUBELETS: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 pub const ROLLOUT: &str = "schedpatch-rollout";
 
 /// What is wrong with the API.
@@ -37,6 +38,8 @@ pub enum Fault {
     Code(u16),
     /// What has this in its path is forbidden
     Forbid(&'static str),
+    /// What has this in its path gets no answer
+    Stall(&'static str),
     /// Every answer takes so many milliseconds
     Slow(u64),
     /// Lists of nodes are empty
@@ -153,6 +156,16 @@ impl Api {
         self.state().release = Some(release.to_owned());
     }
 
+    /// The kubelet of a node renews its Lease.
+    pub fn beat(&self, name: &str, second: u32) {
+        let time = format!("2026-11-17T00:{:02}:{:02}.000000Z", second / 60, second % 60);
+        self.put(
+            KUBELETS,
+            name,
+            json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": name }, "spec": { "renewTime": time } }),
+        );
+    }
+
     /// Whether the kubelet of a node reports.
     pub fn set_node_ready(&self, name: &str, is_ready: bool) {
         if let Some(node) = self.state().nodes.get_mut(name) {
@@ -228,6 +241,12 @@ impl Api {
         self.state().put(collection, name, object);
     }
 
+    /// An object is as it was long ago, after a restore of etcd; no watch tells it.
+    pub fn set_back(&self, collection: &str, name: &str, mut object: Value) {
+        object["metadata"]["resourceVersion"] = json!("1");
+        self.state().objects.insert((collection.to_owned(), name.to_owned()), object);
+    }
+
     /// Removes an object.
     pub fn remove(&self, collection: &str, name: &str) {
         let mut state = self.state();
@@ -253,10 +272,11 @@ impl Api {
         }
         match self.fault() {
             Fault::Hang => std::future::pending().await,
+            Fault::Stall(part) if path.contains(part) => std::future::pending().await,
             Fault::Refuse => return Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
             Fault::Code(code) => return Ok(failure(code, "as told")),
             Fault::Forbid(part) if path.contains(part) => return Ok(failure(403, "as told")),
-            Fault::None | Fault::Forbid(_) | Fault::NoNodes | Fault::WrongPods | Fault::Slow(_) => {}
+            Fault::None | Fault::Forbid(_) | Fault::Stall(_) | Fault::NoNodes | Fault::WrongPods | Fault::Slow(_) => {}
         }
         let bytes = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let is_apply =

@@ -1,6 +1,7 @@
 //! Three control planes: what the API has, does not have, or does not let us see.
 
 use schedpatch::phase::Phase;
+use schedpatch::rollout::{ChangeKind, Entry};
 
 use crate::api::{CONFIG_MAPS, DAEMON_SETS, Fault, LEASES, ROLLOUT};
 use crate::fleet::{Fleet, fleet};
@@ -32,7 +33,7 @@ fn without_the_api_drift_is_repaired_and_nothing_new_is_begun() {
         fleet.api.cut_off("cp3", true);
         fleet.pass(30).await;
         fleet.nodes[2].write_manifest(MANIFEST);
-        fleet.pass(30).await;
+        fleet.pass(60).await;
         assert_eq!(fleet.nodes[2].revision(), good, "{}", fleet.story());
         fleet.want("two");
         fleet.pass(120).await;
@@ -40,6 +41,23 @@ fn without_the_api_drift_is_repaired_and_nothing_new_is_begun() {
         fleet.api.cut_off("cp3", false);
         fleet.until_all(Phase::Ready, 600).await;
         assert_ne!(fleet.nodes[2].revision(), good, "{}", fleet.story());
+    });
+}
+
+#[test]
+fn an_api_that_does_not_answer_for_a_moment_is_not_away() {
+    fleet(|mut fleet| async move {
+        fleet.bring_up().await;
+        let turns = fleet.record().turns;
+        fleet.api.cut_off("cp3", true);
+        fleet.nodes[2].write_manifest(MANIFEST);
+        fleet.pass(15).await;
+        assert_eq!(fleet.nodes[2].revision(), None, "another node may be in the middle: {}", fleet.story());
+        fleet.api.cut_off("cp3", false);
+        fleet.until_all(Phase::Ready, 120).await;
+        fleet.pass(30).await;
+        assert!(fleet.nodes[2].revision().is_some(), "{}", fleet.story());
+        assert_eq!(fleet.record().turns, turns + 1, "it took a turn: {}", fleet.story());
     });
 }
 
@@ -65,7 +83,7 @@ fn an_api_that_refuses_everything_counts_as_away_and_drift_is_repaired() {
         fleet.api.reset_watches();
         fleet.pass(30).await;
         fleet.nodes[2].write_manifest(MANIFEST);
-        fleet.pass(30).await;
+        fleet.pass(60).await;
         assert_eq!(fleet.nodes[2].revision(), good, "{}", fleet.story());
         fleet.want("two");
         fleet.pass(120).await;
@@ -165,5 +183,97 @@ fn an_agent_that_may_not_read_its_config_map_goes_by_the_mount() {
         fleet.pass(5).await;
         fleet.until_all(Phase::Ready, 600).await;
         assert_ne!(fleet.nodes[1].revision(), good, "{}", fleet.story());
+    });
+}
+
+#[test]
+fn an_agent_that_may_not_read_its_config_map_and_has_no_mount_names_the_right() {
+    fleet(|mut fleet| async move {
+        fleet.api.set_fault(Fault::Forbid("/configmaps"));
+        fleet.want("one");
+        fleet.start().await;
+        fleet.pass(30).await;
+        let state = fleet.nodes[1].report.borrow().node_state.clone();
+        assert_eq!((state.phase, state.reason.as_str()), (Phase::Pending, "SourceForbidden"), "{}", fleet.story());
+        let right = "may not get, list and watch the ConfigMaps schedpatch in namespace schedpatch";
+        assert!(state.message.contains(right), "{}", state.message);
+        fleet.api.set_fault(Fault::None);
+        fleet.api.reset_watches();
+        fleet.until_all(Phase::Ready, 900).await;
+    });
+}
+
+#[test]
+fn a_pause_is_reported_by_nodes_that_rest() {
+    fleet(|mut fleet| async move {
+        fleet.bring_up().await;
+        let of_rollout = |fleet: &Fleet| {
+            let rollout = fleet.nodes[1].report.borrow().rollout.clone().expect("it was seen");
+            (rollout.is_paused, rollout.failed, rollout.peers.control_planes, rollout.peers.schedulers)
+        };
+        assert_eq!(of_rollout(&fleet), (false, 0, 3, 3));
+        fleet.change_record(|record| record.paused = true);
+        fleet.pass(5).await;
+        assert_eq!(of_rollout(&fleet), (true, 0, 3, 3));
+    });
+}
+
+#[test]
+fn what_a_restore_of_etcd_has_set_back_is_not_begun() {
+    fleet(|mut fleet| async move {
+        fleet.bring_up().await;
+        let (good, before) = (fleet.revisions(), fleet.api.object(CONFIG_MAPS, "schedpatch").expect("it is there"));
+        fleet.annotate_lease("schedpatch.io/pause", "true");
+        fleet.pass(10).await;
+        fleet.want("two");
+        fleet.pass(30).await;
+        assert_eq!(fleet.nodes[1].report.borrow().node_state.reason, "Paused", "{}", fleet.story());
+        fleet.api.set_back(CONFIG_MAPS, "schedpatch", before);
+        fleet.annotate_lease("schedpatch.io/pause", "false");
+        fleet.pass(5).await;
+        fleet.until_all(Phase::Ready, 300).await;
+        assert_eq!(fleet.revisions(), good, "{}", fleet.story());
+    });
+}
+
+#[test]
+fn an_agent_that_is_started_again_in_its_turn_begins_only_what_the_api_still_wants() {
+    fleet(|mut fleet| async move {
+        fleet.bring_up().await;
+        let good = fleet.revisions();
+        fleet.annotate_lease("schedpatch.io/pause", "true");
+        fleet.pass(10).await;
+        fleet.want("two");
+        fleet.pass(30).await;
+        let digest = fleet.nodes[1].report.borrow().digest;
+        fleet.nodes[1].kill().await;
+        let generation = fleet.nodes[1].journal().generation + 1;
+        fleet.change_record(|record| {
+            record.paused = false;
+            record.turns += 1;
+            record.digest = digest;
+            record.entry = Some(Entry {
+                node: "cp2".to_owned(),
+                nonce: "the process before".to_owned(),
+                change: ChangeKind::New,
+                digest,
+                revision: None,
+                number: record.turns,
+                generation,
+                renewed: 0,
+            });
+        });
+        // what is mounted is a minute old, and the API does not say in time what it wants now
+        fleet.want("three");
+        fleet.nodes[1].source(&config("two"));
+        fleet.api.set_fault(Fault::Stall("/configmaps"));
+        fleet.nodes[1].start();
+        fleet.pass(60).await;
+        assert_eq!(fleet.revisions(), good, "{}", fleet.story());
+        fleet.api.set_fault(Fault::None);
+        fleet.api.reset_watches();
+        fleet.until_all(Phase::Ready, 900).await;
+        let wanted = fleet.nodes[0].revision();
+        assert!(fleet.revisions().iter().all(|one| *one == wanted), "{}", fleet.story());
     });
 }

@@ -1,6 +1,7 @@
 //! Three control planes: an agent or a node is lost in the middle.
 
 use schedpatch::phase::Phase;
+use serde_json::json;
 
 use crate::fleet::fleet;
 
@@ -98,5 +99,36 @@ fn with_its_turn_a_node_commits_once_more_what_nobody_noticed() {
         assert_eq!(fleet.nodes[1].journal().generation, generation + 1, "{}", fleet.story());
         fleet.nodes[1].kubelet.borrow_mut().is_running = true;
         fleet.until_all(Phase::Ready, 400).await;
+    });
+}
+
+#[test]
+fn another_agent_takes_over_the_turn_of_a_dead_agent_whose_node_is_ready() {
+    fleet(|mut fleet| async move {
+        fleet.want("one");
+        fleet.start().await;
+        while fleet.nodes[1].revision().is_none() {
+            fleet.pass(1).await;
+        }
+        fleet.nodes[1].kill().await;
+        // the kubelet starts it again and again
+        let ended = json!({ "terminated": { "exitCode": 137 } });
+        let waits = json!({ "waiting": { "reason": "CrashLoopBackOff" } });
+        fleet.nodes[1].show_agent_as(&waits, &ended);
+        for second in 0..180 {
+            fleet.api.beat("cp2", second);
+            fleet.pass(1).await;
+        }
+        let taken = fleet.api.events().iter().filter(|(reason, _)| reason == "RolloutTakenOver").count();
+        assert_eq!(taken, 1, "before the time after which any agent counts as lost: {:#?}", fleet.api.events());
+        for node in [0, 2] {
+            fleet.until(node, Phase::Ready, 300).await;
+        }
+        assert_eq!(*fleet.most_down.borrow(), 1, "{}", fleet.story());
+        assert_eq!(fleet.starts(), [2, 2, 2], "{}", fleet.story());
+        assert!(fleet.record().failed.is_empty(), "{}", fleet.story());
+        fleet.nodes[1].start();
+        fleet.until_all(Phase::Ready, 300).await;
+        assert_eq!(fleet.starts(), [2, 2, 2], "what it had begun is proven, not made anew: {}", fleet.story());
     });
 }

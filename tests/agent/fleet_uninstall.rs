@@ -7,6 +7,7 @@ use serde_json::json;
 
 use std::time::Duration;
 
+use crate::api::DAEMON_SETS;
 use crate::fleet::fleet;
 use crate::kubelet::FUSSY_IMAGE;
 use crate::node::MANIFEST;
@@ -199,5 +200,28 @@ fn a_configuration_that_the_scheduler_refuses_stops_no_scheduler_of_three() {
         fleet.pass(5).await;
         fleet.until_all(Phase::Ready, 400).await;
         assert_eq!(*fleet.most_down.borrow(), 1, "{}", fleet.story());
+    });
+}
+
+#[test]
+fn an_uninstall_that_an_agent_of_an_older_template_carries_out_is_not_cancelled_by_the_next_agents() {
+    fleet(|mut fleet| async move {
+        fleet.bring_up().await;
+        let mut set = fleet.api.object(DAEMON_SETS, "schedpatch").expect("it is there");
+        set["metadata"]["annotations"]["deprecated.daemonset.template.generation"] = json!("2");
+        fleet.api.put(DAEMON_SETS, "schedpatch", set);
+        fleet.annotate_lease("schedpatch.io/uninstall", "now");
+        fleet.pass(10).await;
+        assert_eq!(fleet.record().uninstall.map(|asked| asked.template), Some(2), "{}", fleet.story());
+        for node in &mut fleet.nodes {
+            node.kill().await;
+            node.options.release.template = 2;
+            node.start();
+        }
+        fleet.pass(5).await;
+        fleet.until_all(Phase::Restored, 600).await;
+        for node in &fleet.nodes {
+            assert_eq!(node.manifest(), MANIFEST, "{}", fleet.story());
+        }
     });
 }

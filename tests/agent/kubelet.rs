@@ -145,7 +145,7 @@ impl Kubelet {
     }
 
     fn can_reach_api(&self) -> bool {
-        matches!(self.api.fault(), Fault::None | Fault::Forbid(_) | Fault::NoNodes | Fault::WrongPods | Fault::Slow(_))
+        !matches!(self.api.fault(), Fault::Refuse | Fault::Hang | Fault::Code(_))
     }
 
     fn read(&mut self, now: Instant) {

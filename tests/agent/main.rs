@@ -13,6 +13,7 @@ mod dir_watcher;
 mod fingerprint;
 mod fleet;
 mod fleet_api;
+mod fleet_back;
 mod fleet_lost;
 mod fleet_rollout;
 mod fleet_rules;

@@ -184,6 +184,11 @@ impl Node {
 
     /// What the kubelet says of the agent's pod.
     pub fn show_agent(&self, state: &Value) {
+        self.show_agent_as(state, &json!({}));
+    }
+
+    /// The same, with the end of the container before.
+    pub fn show_agent_as(&self, state: &Value, last: &Value) {
         if self.options.release.daemon_set.is_none() {
             return;
         }
@@ -193,7 +198,7 @@ impl Node {
             "metadata": { "name": name, "namespace": "schedpatch", "labels": labels },
             "spec": { "nodeName": self.name, "containers": [{ "name": "schedpatch" }] },
             "status": { "containerStatuses": [{ "name": "schedpatch", "image": "", "imageID": "", "ready": true,
-                "restartCount": 0, "state": state }] } });
+                "restartCount": 0, "state": state, "lastState": last }] } });
         self.api.put(AGENTS, &name, pod);
     }
 

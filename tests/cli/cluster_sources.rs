@@ -72,6 +72,12 @@ fn the_digest_is_the_one_that_plan_computes_for_the_mounted_files() {
     template["containers"][0]["env"][2]["value"] = "/etc/schedpatch/more".into();
     template["volumes"][2]["configMap"] = json!({"name": "absent", "optional": true});
     assert_eq!(wanted(&cluster), planned(&[mount("absent", &[])]));
+    // what the agents read through the API must be there, however it is mounted
+    let env = json!({"name": "SCHEDPATCH_CONFIG_MAP", "value": "other\nabsent"});
+    let variables = cluster["set"]["spec"]["template"]["spec"]["containers"][0]["env"].as_array_mut().expect("a list");
+    variables.push(env);
+    assert_eq!(wanted(&cluster), "unknown");
+    assert_eq!(judged(&cluster)["findings"][0]["rule"], "configmap-missing");
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod plan;
 mod probes_and_metrics;
 mod program;
 mod rollout_view;
+mod rollout_watch;
 mod sandbox;
 mod target;
 mod uninstall;

@@ -7,5 +7,6 @@
 )]
 
 mod docs;
+mod faults;
 mod fences;
 mod links;

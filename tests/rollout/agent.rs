@@ -102,6 +102,7 @@ impl World {
             NextStep::Forget => {
                 let journal = &mut self.nodes[number].journal;
                 (journal.phase, journal.in_place) = (Phase::Proven, journal.sealed.map(|(digest, _)| digest));
+                journal.committed_on = journal.sealed_on;
                 self.note(format!("cp{} forgets its trial", number + 1));
             }
         }
@@ -172,16 +173,30 @@ impl World {
         laws::commit(self, number)?;
         self.note(format!("cp{} commits {:?} {}", number + 1, wanted.change, short(wanted.digest)));
         self.commits += 1;
+        let is_wanted = wanted.digest == Some(digest(self.wanted));
         let node = &mut self.nodes[number];
         let nonce = node.processes[index].nonce.clone();
-        node.journal.in_place = wanted.digest;
-        node.journal.generation += 1;
+        let is_lost = match wanted.change {
+            ChangeKind::New | ChangeKind::Restore => false,
+            ChangeKind::Back => wanted.digest.is_some() && !node.can_return(),
+            ChangeKind::Repair => !is_wanted && node.journal.committed_on != node.original,
+        };
+        node.journal.in_place = wanted.digest.filter(|_| !is_lost);
+        node.journal.committed_on = node.original;
         node.journal.rolled_back_from = None;
-        node.journal.phase = Phase::Trial;
         if wanted.change == ChangeKind::Restore {
             node.journal.marks.clear();
             node.journal.sealed = None;
         }
+        if node.journal.in_place.is_some() {
+            node.journal.generation += 1;
+        } else if node.file == node.text() {
+            // there is nothing to remove
+            node.journal.phase = Phase::Proven;
+            node.free(&nonce);
+            return Ok(());
+        }
+        node.journal.phase = Phase::Trial;
         node.write_file();
         (node.is_changing, node.is_exempt) = (true, false);
         // the agent says so before it commits
@@ -192,11 +207,16 @@ impl World {
 
     /// Proves what runs, takes back what does not, puts back what somebody else overwrote in the middle.
     fn judge(&mut self, number: usize, record: &Record) {
-        let clock = self.clock;
+        let (clock, wanted) = (self.clock, digest(self.wanted));
         let has_turn = record.entry.as_ref().is_some_and(|entry| entry.node == self.nodes[number].name);
         let node = &mut self.nodes[number];
         if node.file != node.text() {
             if has_turn {
+                let is_wanted = node.journal.in_place == Some(wanted);
+                if !is_wanted && node.journal.committed_on != node.original {
+                    node.journal.in_place = None;
+                }
+                node.journal.committed_on = node.original;
                 node.write_file();
                 node.is_changing = true;
             }
@@ -215,6 +235,7 @@ impl World {
 
     fn roll_back(&mut self, number: usize, record: &Record) {
         let node = &mut self.nodes[number];
+        let can_return = node.can_return();
         let journal = &mut node.journal;
         let Some(failed) = journal.in_place else { return };
         let since = Timestamp::from_unix(self.clock.as_secs());
@@ -224,7 +245,8 @@ impl World {
         journal.unreported = Some(mark);
         let is_bad = |digest: &Digest| journal.marks.iter().any(|(mark, _)| mark.digest == *digest);
         let sealed = journal.sealed.map(|(digest, _)| digest);
-        journal.in_place = sealed.filter(|sealed| !is_bad(sealed) && !record.has_failed(*sealed));
+        journal.in_place = sealed.filter(|sealed| can_return && !is_bad(sealed) && !record.has_failed(*sealed));
+        journal.committed_on = node.original;
         journal.generation += 1;
         journal.rolled_back_from = Some(failed);
         journal.phase = Phase::GoingBack;
@@ -236,9 +258,13 @@ impl World {
 
     /// The one commit without a turn.
     fn repair_without_api(&mut self, number: usize) {
+        let wanted = digest(self.wanted);
         let node = &mut self.nodes[number];
-        if node.journal.phase == Phase::Proven && node.file != node.text() && node.journal.in_place.is_some() {
+        let can_repair = node.journal.in_place == Some(wanted) || node.journal.committed_on == node.original;
+        let is_drift = node.file != node.text() && node.journal.in_place.is_some();
+        if node.journal.phase == Phase::Proven && is_drift && can_repair {
             node.journal.generation += 1;
+            node.journal.committed_on = node.original;
             node.journal.phase = Phase::Trial;
             node.write_file();
             (node.is_changing, node.is_exempt) = (true, true);
@@ -276,7 +302,12 @@ impl World {
             is_fought_over: false,
             too_soon_for: None,
             may_want_more: false,
-            last_sealed: journal.sealed.map(|(digest, number)| Sealed { digest, revision: revision(digest), number }),
+            last_sealed: journal.sealed.map(|(digest, number)| Sealed {
+                digest,
+                revision: revision(digest),
+                number,
+                can_return: node.can_return() || self.bug == Bug::WayBackAssumed,
+            }),
             marks: journal.marks.clone(),
             retries: journal.retries,
             unreported: journal.unreported.clone(),
@@ -319,6 +350,11 @@ impl Node {
         }
     }
 
+    /// Whether what is sealed can be put back: nobody has changed the original since.
+    pub fn can_return(&self) -> bool {
+        self.journal.sealed_on == self.original
+    }
+
     fn write_file(&mut self) {
         self.file = self.text();
     }
@@ -349,8 +385,9 @@ impl Node {
             journal.unreported = None;
         }
         let is_sealed = record.sealed.is_some() && journal.in_place == record.sealed;
-        if journal.phase == Phase::Proven && is_sealed {
+        if journal.phase == Phase::Proven && is_sealed && journal.committed_on == self.original {
             journal.sealed = journal.in_place.map(|digest| (digest, record.seals));
+            journal.sealed_on = journal.committed_on;
         }
     }
 }

@@ -11,10 +11,10 @@ use crate::world::LIMITS;
 fn servers() -> Scene {
     let mut scene = scene();
     scene.me.etcd = OwnEtcd { restarts: true, may_lose_quorum: false };
-    scene.me.is_healthy = false;
     for other in &mut scene.others {
         other.etcd = OtherEtcd { runs: true, is_cordoned: false };
         other.scheduler = schedpatch::rollout::Scheduler::default();
+        other.is_server = true;
     }
     scene.waited.members = LIMITS.quorum;
     scene
@@ -81,5 +81,43 @@ fn a_change_that_stops_the_api_waits_whether_more_follows() {
     scene.me.may_want_more = true;
     assert_eq!(scene.step(), NextStep::Wait(Waiting::MoreMayFollow));
     scene.me.may_want_more = false;
+    scene.writes(Why::TakeTurn);
+}
+
+/// Two servers whose data is elsewhere.
+fn servers_on_a_database() -> Scene {
+    let mut scene = servers();
+    scene.me.etcd = OwnEtcd::default();
+    scene.others.truncate(1);
+    scene.others[0].etcd = OtherEtcd::default();
+    scene
+}
+
+#[test]
+fn the_last_server_is_not_restarted_while_another_one_is_down_or_cordoned() {
+    let mut scene = servers_on_a_database();
+    scene.writes(Why::TakeTurn);
+    scene.others[0].is_ready = false;
+    assert_eq!(scene.step(), NextStep::Wait(Waiting::LastHealthy));
+    scene.others[0].is_ready = true;
+    scene.others[0].etcd.is_cordoned = true;
+    assert_eq!(scene.step(), NextStep::Wait(Waiting::LastHealthy));
+    scene.waited.health = LIMITS.patience;
+    scene.writes(Why::TakeTurn);
+}
+
+#[test]
+fn a_server_gives_its_turn_back_when_it_has_become_the_last_one_that_serves() {
+    let mut scene = servers_on_a_database().with_turn_of("cp1", "mine");
+    scene.waited.own_write = Some(Duration::ZERO);
+    scene.others[0].is_ready = false;
+    assert_eq!(scene.writes(Why::GiveBack).entry, None);
+}
+
+#[test]
+fn a_server_that_does_not_serve_itself_waits_for_nobody() {
+    let mut scene = servers_on_a_database();
+    scene.me.is_healthy = false;
+    scene.others[0].is_ready = false;
     scene.writes(Why::TakeTurn);
 }

@@ -14,7 +14,7 @@ impl World {
         let number = rng.below(self.nodes.len());
         let name = self.nodes[number].name.clone();
         let clock = self.clock;
-        let what = match rng.below(24) {
+        let what = match rng.below(25) {
             0..=2 => {
                 self.wanted = rng.below(self.quality.len());
                 format!("the sources ask for number {}", self.wanted)
@@ -45,6 +45,20 @@ impl World {
                 node.is_exempt |= node.health == Health::Healthy && node.running == node.file;
                 node.file = Text::default();
                 format!("somebody writes the original on {name}")
+            }
+            22 => {
+                let node = &mut self.nodes[number];
+                node.is_exempt |= node.health == Health::Healthy && node.running == node.file;
+                node.original += 1;
+                if rng.once_in(2) {
+                    node.file = Text::default();
+                    format!("somebody writes another original on {name}")
+                } else {
+                    if node.health == Health::Healthy {
+                        (node.health, node.health_since) = (Health::Starting, clock);
+                    }
+                    format!("somebody changes the text on {name}, and leaves our edit there")
+                }
             }
             13 => {
                 let node = &mut self.nodes[number];

@@ -84,6 +84,8 @@ pub fn goal(world: &World) -> Result<(), String> {
         let is_excused = is_bad_here || world.blocked[number] || record.paused
             // what was sealed while this node was away cannot be put back here
             || record.has_failed(wanted) && journal.sealed.map(|(digest, _)| digest) != record.sealed
+            // or would undo what others changed since
+            || record.has_failed(wanted) && !node.can_return()
             // or does not run here
             || record.has_failed(wanted) && journal.in_place.is_none() && journal.marks.iter().any(|(mark, _)| Some(mark.digest) == record.sealed);
         if journal.in_place != expected && !is_excused {
@@ -115,7 +117,8 @@ pub fn back_at(world: &World, proven: Digest) -> Result<(), String> {
     let passes = |number: usize| world.quality[world.wanted][number] != Quality::Bad;
     let is_elsewhere = |(number, node): &(usize, &Node)| {
         let there = node.journal.in_place;
-        !node.is_deleted && there != Some(proven) && !(there == Some(wanted) && passes(*number))
+        let is_excused = there == Some(wanted) && passes(*number) || there.is_none() && !node.can_return();
+        !node.is_deleted && there != Some(proven) && !is_excused
     };
     match world.nodes.iter().enumerate().find(is_elsewhere) {
         Some((_, node)) => {

@@ -42,7 +42,7 @@ pub fn scene() -> Scene {
         is_fought_over: false,
         too_soon_for: None,
         may_want_more: false,
-        last_sealed: Some(Sealed { digest: old, revision: revision(old), number: 1 }),
+        last_sealed: Some(Sealed { digest: old, revision: revision(old), number: 1, can_return: true }),
         marks: Vec::new(),
         retries: 0,
         unreported: None,
@@ -68,6 +68,7 @@ pub fn scene() -> Scene {
             instance: "first".to_owned(),
             is_healthy: true,
         },
+        is_server: false,
         etcd: OtherEtcd::default(),
     };
     let record = Record { digest: Some(old), sealed: Some(old), seals: 1, ..Record::default() };

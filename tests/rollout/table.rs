@@ -116,6 +116,33 @@ fn where_nothing_was_sealed_the_way_back_is_the_original() {
 }
 
 #[test]
+fn a_way_back_that_cannot_be_written_is_the_original_and_is_not_tried_again() {
+    let mut scene = scene();
+    (scene.me.in_place, scene.record.failed) = (Some(digest(NEW)), vec![failed(digest(NEW))]);
+    scene.me.last_sealed.iter_mut().for_each(|sealed| sealed.can_return = false);
+    let entry = scene.writes(Why::TakeTurn).entry.expect("a turn");
+    assert_eq!((entry.change, entry.digest, entry.revision), (ChangeKind::Back, None, None));
+    (scene.me.in_place, scene.me.revision) = (None, None);
+    assert_eq!(scene.step(), NextStep::Rest);
+    // a turn that was taken before somebody else changed the target
+    scene.record.entry = Some(schedpatch::rollout::Entry {
+        node: "cp1".to_owned(),
+        nonce: "mine".to_owned(),
+        change: ChangeKind::Back,
+        digest: Some(digest(OLD)),
+        revision: None,
+        number: 1,
+        generation: 5,
+        renewed: 0,
+    });
+    scene.me.work = Work::Pending;
+    scene.waited.own_write = Some(Duration::from_secs(3));
+    assert_eq!(scene.step(), NextStep::Judge, "the original must be seen to run first");
+    scene.me.work = Work::Settled;
+    assert_eq!(scene.writes(Why::GiveBack).entry, None);
+}
+
+#[test]
 fn nothing_new_begins_during_a_pause_or_by_an_agent_that_is_about_to_be_replaced() {
     let mut scene = scene();
     scene.record.paused = true;

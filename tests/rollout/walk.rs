@@ -48,9 +48,15 @@ fn a_million_steps_break_no_law_and_lead_home() {
 
 #[test]
 fn every_planted_bug_is_found() {
-    for bug in
-        [Bug::NoCompareAndSwap, Bug::NoEntry, Bug::NonceIgnored, Bug::StaleReadTrusted, Bug::NoSealing, Bug::NoHaste]
-    {
+    for bug in [
+        Bug::NoCompareAndSwap,
+        Bug::NoEntry,
+        Bug::NonceIgnored,
+        Bug::StaleReadTrusted,
+        Bug::NoSealing,
+        Bug::NoHaste,
+        Bug::WayBackAssumed,
+    ] {
         let mut all = Counts::default();
         let found = (0..20_000).find_map(|seed| walk(seed, bug, &mut all).err().map(|broken| (seed, broken)));
         let (seed, broken) = found.unwrap_or_else(|| panic!("{bug:?} was not found: {all:?}"));

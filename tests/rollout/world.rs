@@ -36,6 +36,8 @@ pub enum Bug {
     NoSealing,
     /// A commit may follow its turn at any time
     NoHaste,
+    /// A node does not see that its way back cannot be written any more
+    WayBackAssumed,
 }
 
 /// What a digest does on a node.
@@ -79,6 +81,9 @@ pub struct Journal {
     pub phase: Phase,
     pub rolled_back_from: Option<Digest>,
     pub sealed: Option<(Digest, u64)>,
+    /// The originals on which what is in place and what is sealed were committed
+    pub committed_on: u32,
+    pub sealed_on: u32,
     pub marks: Vec<(Failed, u64)>,
     pub retries: u64,
     pub unreported: Option<(Failed, u64)>,
@@ -101,6 +106,8 @@ pub struct Process {
 #[derive(Clone, Debug)]
 pub struct Node {
     pub name: String,
+    /// Which original others have written: a text that was committed on another one cannot be put back
+    pub original: u32,
     pub file: Text,
     pub running: Text,
     pub health: Health,
@@ -315,10 +322,12 @@ impl Node {
             wanted: None,
             proven: None,
             scheduler: Scheduler { is_healthy: true, ..Scheduler::default() },
+            is_server: false,
             etcd: OtherEtcd::default(),
         };
         Self {
             name,
+            original: 0,
             file: Text::default(),
             running: Text::default(),
             health: Health::Healthy,
@@ -331,6 +340,8 @@ impl Node {
                 phase: Phase::Proven,
                 rolled_back_from: None,
                 sealed: None,
+                committed_on: 0,
+                sealed_on: 0,
                 marks: Vec::new(),
                 retries: 0,
                 unreported: None,

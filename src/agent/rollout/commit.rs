@@ -2,6 +2,7 @@
 
 use super::super::{Agent, RETRY, Rest, Seen};
 use super::{Part, words};
+use crate::finding::Finding;
 use crate::journal::Initiator;
 use crate::phase::{NodeState, Phase};
 use crate::plan::Direction;
@@ -34,14 +35,23 @@ impl Agent {
         if why == Why::TakeTurn && is_new && seen.plan.delays_cache && record_has_others(record, self) {
             return Some(Self::nothing_now(Rest { node_state: words::delays_cache(), after: self.options.resync }));
         }
-        if why == Why::TakeTurn && is_new {
+        // a turn of the process before was taken for what was wanted then
+        let generation = seen.journal.generation.max(seen.generation().unwrap_or_default());
+        let is_unused = record.entry.as_ref().is_some_and(|entry| entry.generation > generation);
+        if matches!(why, Why::TakeTurn | Why::Adopt) && is_new && is_unused {
             match self.confirm_sources().await {
                 Ok(true) => {}
                 Ok(false) => return Some(Part::Again),
                 Err(why) => return Some(Part::Done(super::Permission::Away(why), Some(super::LOOK_AGAIN))),
             }
         }
-        let is_restore = record.entry.as_ref().is_some_and(|entry| entry.change == ChangeKind::Restore);
+        let change = record.entry.as_ref().map(|entry| entry.change);
+        let is_restore = change == Some(ChangeKind::Restore);
+        let refused = |finding: &Finding| {
+            let part = Self::nothing_now(Rest::blocked(finding, RETRY));
+            let must_return = is_restore || change == Some(ChangeKind::Back);
+            if must_return && !self.is_in_the_middle(seen) { part.said_aloud() } else { part }
+        };
         let is_bare = is_restore && why != Why::TakeTurn && seen.snapshot.state.digest.is_none();
         // once everything is removed, the lock's own file would be left behind
         if session.is_some() || is_bare {
@@ -57,13 +67,13 @@ impl Agent {
                         journal
                     };
                     if let Err(finding) = reconcile::amend_in(&taken, &request, &self.env(), &own) {
-                        return Some(Self::nothing_now(Rest::blocked(&finding, RETRY)));
+                        return Some(refused(&finding));
                     }
                 }
                 *session = Some(taken);
                 None
             }
-            Err(finding) => Some(Self::nothing_now(Rest::blocked(&finding, RETRY))),
+            Err(finding) => Some(refused(&finding)),
         }
     }
 
@@ -128,18 +138,21 @@ impl Agent {
         // those who follow the report see it before the commit holds up this thread
         tokio::task::yield_now().await;
         self.work.failure = None;
-        let mut refused = None;
+        let refused;
         let committed = match self.carry_out(seen, needed, session) {
             Ok(outcome) => {
+                refused = outcome.plan.error().filter(|_| outcome.plan.is_refused()).cloned();
                 outcome.receipt.as_ref().is_some_and(|receipt| receipt.committed) || outcome.purged.is_some()
             }
             Err(finding) => {
-                let node_state = NodeState::blocked(&finding);
-                tracing::warn!("nothing was committed: {}", node_state.message);
-                refused = Some(node_state.message);
+                refused = Some(finding);
                 false
             }
         };
+        let refused = refused.filter(|_| !committed).map(|finding| NodeState::blocked(&finding).message);
+        if let Some(message) = &refused {
+            tracing::warn!("nothing was committed: {message}");
+        }
         let now = self.now();
         if needed.change == ChangeKind::Repair && committed {
             self.pace.drifts.note(now);
@@ -153,12 +166,7 @@ impl Agent {
         Part::Again
     }
 
-    fn carry_out(
-        &mut self,
-        seen: &Seen,
-        needed: NeededChange,
-        session: &Session,
-    ) -> Result<Outcome, crate::finding::Finding> {
+    fn carry_out(&mut self, seen: &Seen, needed: NeededChange, session: &Session) -> Result<Outcome, Finding> {
         let is_restore = needed.change == ChangeKind::Restore;
         let direction = needed.way_back(seen).unwrap_or(Direction::Apply);
         let first = if direction == Direction::Apply {

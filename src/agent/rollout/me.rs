@@ -8,6 +8,7 @@ use super::super::{Agent, Seen};
 use super::{Part, Permission};
 use crate::journal::Bad;
 use crate::phase::{Change, NodeState, Phase, Subject};
+use crate::plan::{Direction, Plan};
 use crate::reconcile::Session;
 use crate::revision::Digest;
 use crate::rollout::{ChangeKind, Entry, Failed, Me, OwnEtcd, Record, Sealed, Work};
@@ -71,8 +72,7 @@ impl Agent {
     pub(super) fn is_at_rest(&mut self, seen: &Seen) -> bool {
         let Some(record) = self.member.as_mut().and_then(super::Member::known_record) else { return false };
         let InPlace { digest, is_overwritten, is_outmoded } = InPlace::of(seen);
-        let sealed = seen.journal.sealed.as_ref().map(|sealed| (sealed.digest, sealed.number));
-        record.entry.is_none()
+        let is_at_rest = record.entry.is_none()
             && !record.must_restore(&self.options.node)
             && !record.is_rebuilt
             && !record.forgotten.contains(&self.options.node)
@@ -80,12 +80,16 @@ impl Agent {
             && digest.is_some()
             && digest == seen.plan.digest
             && digest == record.sealed
-            && sealed == record.sealed.map(|digest| (digest, record.seals))
+            && record.sealed.is_some_and(|digest| seen.journal.has_sealed(digest, record.seals))
             && !is_overwritten
             && !is_outmoded
             && !self.is_on_trial(seen)
             && seen.journal.stopped.is_none()
-            && unreported(seen, &record).is_none()
+            && unreported(seen, &record).is_none();
+        if is_at_rest {
+            self.report_rollout(&record, None);
+        }
+        is_at_rest
     }
 
     /// Takes over from the record what this host must remember.
@@ -114,11 +118,10 @@ impl Agent {
             }
         }
         let digest = record.sealed.filter(|sealed| InPlace::of(seen).digest == Some(*sealed) && seen.was_proven())?;
-        let known = journal.sealed.as_ref().map(|sealed| (sealed.digest, sealed.number));
-        if known == Some((digest, record.seals)) {
+        let number = record.seals;
+        if journal.has_sealed(digest, number) {
             return None;
         }
-        let number = record.seals;
         Some(self.amend(session, &move |journal| journal.sealed(digest, number)))
     }
 
@@ -128,7 +131,8 @@ impl Agent {
         let ours = seen.plan.target.as_ref().and_then(|target| target.ours()).cloned();
         // the journal takes no note of whether the original runs
         let is_original = ours.is_none() && seen.journal.current.is_none();
-        let awaits_original = is_original && entry.is_some_and(|entry| led_to_original(entry, seen));
+        let can_return = self.can_return(seen, record);
+        let awaits_original = is_original && entry.is_some_and(|entry| led_to_original(entry, seen, can_return));
         let is_pending = self.is_on_trial(seen) || awaits_original && !self.runs(seen).await;
         let InPlace { mut digest, mut is_overwritten, mut is_outmoded } = InPlace::of(seen);
         let (plan, journal) = (&seen.plan, &seen.journal);
@@ -154,7 +158,7 @@ impl Agent {
             name: self.options.node.clone(),
             is_listed: peers.is_listed,
             nonce: self.command.clone(),
-            daemon_set: (peers.daemon_set.clone(), self.options.release.template),
+            daemon_set: (peers.agents.0.clone(), self.options.release.template),
             is_outdated: peers.is_outdated,
             wanted: plan.digest.filter(|_| !is_held && (plan.revision.is_some() || plan.is_refused())),
             wanted_revision: plan.revision.clone(),
@@ -171,6 +175,7 @@ impl Agent {
                 digest: sealed.digest,
                 revision: sealed.commit.revision.clone(),
                 number: sealed.number,
+                can_return,
             }),
             marks: journal.bad.iter().filter_map(failed).collect(),
             retries: journal.retries,
@@ -186,23 +191,40 @@ impl Agent {
         }
     }
 
+    /// Whether what every node had proven can be put back here. Where somebody else has changed the target since, its text would
+    /// undo that.
+    fn can_return(&self, seen: &Seen, record: &Record) -> bool {
+        let Some(sealed) = &seen.journal.sealed else { return false };
+        if record.failed.is_empty() {
+            // nothing leads back, so nobody needs to know
+            return true;
+        }
+        let revision = Some(&sealed.commit.revision);
+        let is_there = |plan: &Plan| {
+            let ours = plan.target.as_ref().and_then(|target| target.ours());
+            plan.commit().is_none() && ours.map(|ours| &ours.revision) == revision
+        };
+        // a host that cannot be read now says nothing: the commit would say why
+        self.look_towards(Direction::Sealed).map_or(true, |back| {
+            back.plan.is_refused() || back.plan.revision.as_ref() == revision || is_there(&back.plan)
+        })
+    }
+
     /// Where a change restarts the server and its API, it waits until nothing else has changed for a moment: helm upgrade writes
     /// several objects, and must come to its end.
     fn may_want_more(&mut self, seen: &Seen, now: Duration) -> bool {
-        let is_service = seen.plan.target.as_ref().is_some_and(|target| target.spec.service.is_some());
         let wanted = seen.plan.digest;
         let since = match self.work.wanted {
             Some((digest, since)) if digest == wanted => since,
             _ => now,
         };
         self.work.wanted = Some((wanted, since));
-        is_service && now.saturating_sub(since) < super::SOURCES_STAY
+        seen.is_service() && now.saturating_sub(since) < super::SOURCES_STAY
     }
 
     /// On k3s a change restarts the whole server, and with it a member of etcd.
     fn own_etcd(&self, seen: &Seen, peers: &Peers) -> OwnEtcd {
-        let is_service = seen.plan.target.as_ref().is_some_and(|target| target.spec.service.is_some());
-        OwnEtcd { restarts: peers.runs_etcd && is_service, may_lose_quorum: self.options.allows_quorum_loss }
+        OwnEtcd { restarts: peers.runs_etcd && seen.is_service(), may_lose_quorum: self.options.allows_quorum_loss }
     }
 
     /// Whether the scheduler was seen to run as the target says now.
@@ -253,11 +275,11 @@ impl Agent {
     }
 }
 
-/// Whether a turn was used, and what it led to is the original.
-fn led_to_original(entry: &Entry, seen: &Seen) -> bool {
+/// Whether a turn was used, and what it led to is the original: also where a way back to a digest could not be written.
+fn led_to_original(entry: &Entry, seen: &Seen, can_return: bool) -> bool {
     match entry.change {
         ChangeKind::Restore => true,
-        ChangeKind::Back => entry.digest.is_none(),
+        ChangeKind::Back => entry.digest.is_none() || !can_return,
         ChangeKind::New | ChangeKind::Repair => seen.journal.generation >= entry.generation,
     }
 }

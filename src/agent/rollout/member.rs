@@ -31,6 +31,8 @@ pub(in crate::agent) struct Member {
     pub(super) pause: Option<(Digest, u32, Duration)>,
     /// When the own turn was written last
     pub(super) written: Option<Duration>,
+    /// Since when the API answers nothing, and when it was asked last
+    pub(super) away: Option<(Duration, Duration)>,
     /// How often in a row this node had to wait
     pub(super) waits: u32,
     /// The last record that this process wrote
@@ -51,6 +53,7 @@ impl Member {
             refused: None,
             pause: None,
             written: None,
+            away: None,
             waits: 0,
             last_written: None,
         }

@@ -17,6 +17,7 @@ use super::turn::Rest;
 use super::{Agent, ClientHandle, Release, Seen};
 use crate::cluster::{AskError, LeaseError, LeaseNow};
 use crate::phase::{NodeState, Phase};
+use crate::plan::Direction;
 use crate::reconcile::{self, Session};
 use crate::report::RolloutReport;
 use crate::rollout::{self, Me, NextStep, Record, View};
@@ -34,6 +35,9 @@ const TAKEOVER: Duration = Duration::from_secs(200);
 const CLEAR: Duration = Duration::from_mins(1);
 /// So long every other member of etcd must have been there before one is restarted.
 const QUORUM: Duration = Duration::from_mins(1);
+/// The API is away once it has answered nothing for so long. A single request fails too where a server restarts, and then another
+/// node may be in the middle of its change.
+const AWAY: Duration = RENEW;
 /// So long the sources must stay as they are where a change stops the API.
 const SOURCES_STAY: Duration = Duration::from_millis(4500);
 /// How often a node that waits looks again, even when the Lease does not change; and how often once that has lasted.
@@ -73,11 +77,27 @@ impl Part {
     fn denied(node_state: NodeState, after: Duration) -> Self {
         Self::Done(Permission::Denied(Rest { node_state, after }), Some(after))
     }
+
+    /// The same for a node that must go back or be restored: what is in place is up to date by its own measure, and would be
+    /// reported as Ready.
+    fn said_aloud(self) -> Self {
+        match self {
+            Self::Done(Permission::Denied(rest), _) => Self::Refused(rest),
+            part => part,
+        }
+    }
 }
 
 impl Agent {
     /// Does what the rollout asks of this node, until it asks for nothing more now.
     pub(super) async fn take_part(&mut self, seen: &Seen) -> Part {
+        match Box::pin(self.take_part_now(seen)).await {
+            Part::Done(Permission::Away(why), _) => self.without_answer(why),
+            part => part,
+        }
+    }
+
+    async fn take_part_now(&mut self, seen: &Seen) -> Part {
         let Some(ClientHandle(client)) = self.outside.client.clone() else {
             return Part::Done(Permission::Free, None);
         };
@@ -104,18 +124,13 @@ impl Agent {
         }
         let mut session: Option<Session> = None;
         for _ in 0..MAX_WRITES {
-            let (lease, record, peers) = match Box::pin(self.read_rollout(&client)).await {
+            let (lease, record, peers) = match Box::pin(self.read_rollout(&client, seen.is_service())).await {
                 Ok(read) => read,
-                Err(part) => {
-                    return match *part {
-                        Part::Done(Permission::Away(why), _) => {
-                            self.preflights.note_away();
-                            Part::Done(Permission::Away(why), Some(self.wait_longer()))
-                        }
-                        part => part,
-                    };
-                }
+                Err(part) => return *part,
             };
+            if let Some(member) = &mut self.member {
+                member.away = None;
+            }
             if let Some(part) = self.take_step(seen, &lease, &record, &peers, &mut session).await {
                 return part;
             }
@@ -148,11 +163,13 @@ impl Agent {
         let now = self.now();
         let member = self.member.as_mut()?;
         let waited = member.memory.note(now, record, &peers.others);
-        if let Some(asked) = rollout::asked(record, lease.annotations(), &me.daemon_set) {
+        if let Some(asked) = rollout::asked(record, lease.annotations(), &peers.agents) {
             return self.replace(lease, &asked, None).await.err();
         }
         let limits = self.wait_limits();
         let view = View { record, me: &me, others: &peers.others, waited, limits, on_failure: self.options.on_failure };
+        let way_back = needed.and_then(|needed| needed.way_back(seen));
+        let must_return = matches!(way_back, Some(Direction::Sealed | Direction::Restore));
         match rollout::step(&view, (self.options.clock)()) {
             NextStep::Write(written, why) => {
                 if let Some(part) = self.prepare(seen, why, &written, session).await {
@@ -171,11 +188,12 @@ impl Agent {
             }
             NextStep::Go(needed) => Some(self.commit_in_turn(seen, needed, session.as_ref()).await),
             // what is in place is up to date by its own measure, and must not be mended around the preflight, whatever it waits for
-            NextStep::Wait(_) if gate.is_some() && needed.is_some_and(|needed| needed.way_back(seen).is_some()) => {
-                gate.map(Part::Refused)
-            }
+            NextStep::Wait(_) if gate.is_some() && way_back.is_some() => gate.map(Part::Refused),
             NextStep::Wait(rollout::Waiting::Preflight) => gate.map(Self::nothing_now),
-            NextStep::Wait(waiting) => Some(self.wait_for(seen, &me, peers, &waiting)),
+            NextStep::Wait(waiting) => {
+                let part = self.wait_for(seen, &me, peers, &waiting);
+                Some(if must_return && !self.is_in_the_middle(seen) { part.said_aloud() } else { part })
+            }
             NextStep::Judge => {
                 let is_uninstall = record.must_restore(&self.options.node);
                 Some(self.judge_first(seen, is_uninstall))
@@ -186,6 +204,24 @@ impl Agent {
             }
             NextStep::Rest => Some(self.rest(&view, seen)),
         }
+    }
+
+    /// The API did not answer. Only once that has lasted may this node repair drift without a turn; where there is no other
+    /// control-plane node, there is nobody to wait for.
+    fn without_answer(&mut self, why: String) -> Part {
+        self.preflights.note_away();
+        let (now, after) = (self.now(), self.wait_longer());
+        let is_alone =
+            self.reporting.report.borrow().rollout.as_ref().is_some_and(|seen| seen.peers.control_planes == 1);
+        let Some(member) = &mut self.member else { return Part::Done(Permission::Away(why), Some(after)) };
+        // an agent that rests asks nothing for hours
+        let known = member.away.filter(|(_, last)| now.saturating_sub(*last) < AWAY * 3);
+        let (since, _) = *member.away.insert((known.map_or(now, |(since, _)| since), now));
+        let left = AWAY.saturating_sub(now.saturating_sub(since));
+        if is_alone || left.is_zero() {
+            return Part::Done(Permission::Away(why), Some(after));
+        }
+        Part::denied(words::api_away(&why), after.min(left))
     }
 
     /// Nothing may be begun yet, for this reason.
@@ -254,7 +290,11 @@ impl Agent {
     }
 
     /// Reads the Lease and what the other nodes show; or says what follows where that is not possible.
-    async fn read_rollout(&mut self, client: &Client) -> Result<(LeaseNow, Record, Peers), Box<Part>> {
+    async fn read_rollout(
+        &mut self,
+        client: &Client,
+        are_servers: bool,
+    ) -> Result<(LeaseNow, Record, Peers), Box<Part>> {
         let away = |why: String| Box::new(Part::Done(Permission::Away(why), Some(LOOK_AGAIN)));
         let Some(member) = &mut self.member else { return Err(away("there is no API".to_owned())) };
         let (node, release) = (&self.options.node, &self.options.release);
@@ -262,7 +302,7 @@ impl Agent {
         let known = member.known_record();
         let expected = known.as_ref().map(|record| holder(record, node));
         let read_peers = async |holder: Option<String>| {
-            Box::pin(peers::read(client, node, release, holder.as_deref()))
+            Box::pin(peers::read(client, node, release, holder.as_deref(), are_servers))
                 .await
                 .map_err(|why| Box::new(unread(why, release)))
         };
@@ -296,7 +336,7 @@ impl Agent {
         // a record that is gone while nodes carry something of ours was lost; alone there is nobody who could know more
         let is_rebuilt = peers.has_traces && !peers.others.is_empty();
         let record = record.unwrap_or_else(|| Record { is_rebuilt, ..Record::default() });
-        self.report_rollout(&record, &peers);
+        self.report_rollout(&record, Some(&peers));
         Ok((lease, record, peers))
     }
 
@@ -307,13 +347,15 @@ impl Agent {
             .send_if_modified(|report| std::mem::replace(&mut report.is_uninstalled, is_uninstalled) != is_uninstalled);
     }
 
-    fn report_rollout(&self, record: &Record, peers: &Peers) {
+    /// Reports what the record says; without a look at the other nodes, what was seen of them last.
+    fn report_rollout(&self, record: &Record, peers: Option<&Peers>) {
+        let known = self.reporting.report.borrow().rollout.as_ref().map(|rollout| rollout.peers);
         let rollout = RolloutReport {
             sealed: record.sealed,
             turn: record.entry.as_ref().map(|entry| entry.node.clone()),
             failed: record.failed.len(),
             is_paused: record.paused,
-            peers: peers.counts,
+            peers: peers.map(|peers| peers.counts).or(known).unwrap_or_default(),
         };
         self.reporting.report.send_if_modified(|report| {
             let is_news = report.rollout.as_ref() != Some(&rollout);

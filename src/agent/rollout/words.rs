@@ -2,6 +2,7 @@
 
 use super::super::peers::Peers;
 use super::super::{Release, Seen};
+use super::AWAY;
 use crate::cluster::{CONTROL_PLANE_LABELS, LEASE_NAME, LEASE_NAMESPACE};
 use crate::phase::{NodeState, Phase};
 use crate::report::short;
@@ -59,9 +60,7 @@ pub(super) fn of_waiting(why: &Waiting, peers: &Peers, node: &str) -> NodeState 
         Waiting::Yields { node } => {
             waiting("Leader", format!("this node's scheduler leads, so node {node} goes first: scheduling pauses once"))
         }
-        Waiting::LastHealthy => {
-            waiting("LastHealthy", "no other scheduler is ready now, and one may be soon: scheduling would stop")
-        }
+        Waiting::LastHealthy => last_healthy(peers.others.iter().any(|other| other.is_server)),
         Waiting::Rebuilding { node } => {
             let who = node.as_ref().map_or_else(
                 || "others may know more of it".to_owned(),
@@ -95,9 +94,16 @@ pub(super) fn of_rest(record: &Record, me: &Me, seen: &Seen) -> NodeState {
     }
     let failed = record.failed.iter().find(|failed| Some(failed.digest) == me.wanted);
     if let Some(failed) = failed {
+        let is_lost = me.in_place.is_none() && me.last_sealed.as_ref().is_some_and(|sealed| !sealed.can_return);
+        let runs = if is_lost {
+            "this node runs without our edit, because somebody else has changed the target since the configuration before was \
+             proven"
+        } else {
+            "this node runs what was proven before"
+        };
         let message = format!(
-            "configuration {} failed on node {}: {}; this node runs what was proven before. Change the configuration, or try it \
-             again with schedpatch rollout retry",
+            "configuration {} failed on node {}: {}; {runs}. Change the configuration, or try it again with schedpatch rollout \
+             retry",
             short(&failed.digest),
             failed.node,
             failed.words
@@ -138,6 +144,15 @@ pub(super) fn peers_forbidden(right: &str) -> NodeState {
          the chart's roles give it that right"
     );
     NodeState::new(Phase::Blocked, "PeersForbidden", message)
+}
+
+/// The API has not answered for a moment.
+pub(super) fn api_away(why: &str) -> NodeState {
+    let message = format!(
+        "the API does not answer: {why}; the agent begins nothing, and repairs drift without a turn once this has lasted {} s",
+        AWAY.as_secs()
+    );
+    waiting("ApiAway", message)
 }
 
 /// The API server does not know this agent.
@@ -183,6 +198,18 @@ pub(super) fn delays_cache() -> NodeState {
 pub(super) fn came_to_nothing(why: &str) -> NodeState {
     let message = format!("the last try came to nothing: {why}; the agent tries again in a moment");
     NodeState::new(Phase::Waiting, "BackOff", message)
+}
+
+/// Nobody else serves now.
+fn last_healthy(are_servers: bool) -> NodeState {
+    waiting(
+        "LastHealthy",
+        if are_servers {
+            "no other server is Ready and not cordoned now, and one may be soon: a restart of k3s here would stop the API"
+        } else {
+            "no other scheduler is ready now, and one may be soon: scheduling would stop"
+        },
+    )
 }
 
 /// A restart here would take a member of etcd away while another one is missed.

@@ -41,7 +41,9 @@ fn flags_go_over_three_nodes_when_the_leaders_agent_is_the_first_new_one(control
         assert!(String::from_utf8_lossy(&manifest).contains(&text), "{name} has {text}");
     }
     let changes = control_plane.sampler().changes_since(began);
-    println!("        {} changes: {:?}", changes.len(), changes.iter().map(|one| &one.node).collect::<Vec<_>>());
+    let mut nodes: Vec<&str> = changes.iter().map(|one| one.node.as_str()).collect();
+    nodes.sort_unstable();
+    assert_eq!(nodes, NODES, "one restart each");
 }
 
 impl Fleet<'_> {

@@ -60,6 +60,8 @@ struct Known {
     /// The container that ran when the text was still settled
     container: String,
     changing: bool,
+    /// Whether the node was lost in the middle of a change
+    was_changing: bool,
 }
 
 impl Sampler {
@@ -123,7 +125,7 @@ fn pods(watch: &Background) -> BTreeMap<String, (Text, bool, String)> {
     lines.iter().filter_map(of_line).collect()
 }
 
-/// One look at a node. A lost node has no files, and no scheduler in change.
+/// One look at a node. A lost node has no files, and no scheduler in change; once it is back, it goes on where it was.
 fn look(
     name: &str,
     text: Option<Vec<u8>>,
@@ -132,7 +134,8 @@ fn look(
     counted: &Mutex<Counted>,
 ) {
     let Some(text) = text else {
-        *known = Known::default();
+        known.was_changing |= std::mem::take(&mut known.changing);
+        known.text = None;
         return;
     };
     let is_settled = |known: &Known| {
@@ -142,7 +145,10 @@ fn look(
     };
     match &known.text {
         // a node that is new to the sampler, or is back
-        None => known.text = Some(text.clone()),
+        None => {
+            known.text = Some(text.clone());
+            known.changing = std::mem::take(&mut known.was_changing);
+        }
         // what carries the same, the kubelet need not restart
         Some(before) if carried_by(before) == carried_by(&text) => {}
         Some(_) => {
