@@ -89,15 +89,16 @@ impl Decisions {
         }
     }
 
-    /// The last decision of this verb about a pod.
-    pub fn last(&self, verb: &str, pod: &str) -> Option<&Decision> {
-        self.0.iter().rev().find(|decision| decision.verb == verb && decision.pod == pod)
+    /// The last decision of this verb about a pod. With a UID, another pod that had the same name before does not count.
+    pub fn last(&self, verb: &str, pod: &str, uid: &str) -> Option<&Decision> {
+        let is_same = |own: &str| own == uid || own.is_empty() || uid.is_empty();
+        self.0.iter().rev().find(|decision| decision.verb == verb && decision.pod == pod && is_same(&decision.uid))
     }
 
     /// The nodes that the scheduler asked for last about a pod, and when. Those of `filter` are preferred, since those of
     /// `prioritize` are what `filter` left of them.
-    pub fn nodes_of(&self, pod: &str) -> Option<(&AskedNodes, &str)> {
-        let nodes = |verb| self.last(verb, pod).and_then(|one| Some((one.nodes.as_ref()?, one.time.as_str())));
+    pub fn nodes_of(&self, pod: &str, uid: &str) -> Option<(&AskedNodes, &str)> {
+        let nodes = |verb| self.last(verb, pod, uid).and_then(|one| Some((one.nodes.as_ref()?, one.time.as_str())));
         nodes("filter").or_else(|| nodes("prioritize"))
     }
 
@@ -172,7 +173,7 @@ mod tests {
         assert_eq!(all.as_array().map(Vec::len), Some(KEPT));
         assert_eq!(all[0]["pod"], format!("n/p{}", KEPT + 2));
         assert_eq!(all[0]["answer"]["exempt"], "own");
-        assert!(decisions.last("filter", "n/p0").is_none() && decisions.last("filter", "n/p9").is_some());
+        assert!(decisions.last("filter", "n/p0", "").is_none() && decisions.last("filter", "n/p9", "").is_some());
         for number in 0..9 {
             decisions.push(decision(number, KEPT_NODES / 4));
         }
@@ -198,14 +199,17 @@ mod tests {
         let mut push = |verb: &'static str, names: &[&str]| {
             let positions = names.iter().map(|name| index.position(name)).collect();
             let nodes = Some(AskedNodes::new(&index, positions, |at| names[at]));
-            let (time, uid, outcome) = (verb.to_owned(), String::new(), Outcome::Scored(vec![1; names.len()]));
+            let (time, uid, outcome) = (verb.to_owned(), "old".to_owned(), Outcome::Scored(vec![1; names.len()]));
             decisions.push(Decision { time, verb, pod: "n/p".to_owned(), uid, asked: names.len(), nodes, outcome });
         };
         push("filter", &["new", "y", "x"]);
         push("prioritize", &["x"]);
-        let (nodes, time) = decisions.nodes_of("n/p").expect("asked for");
+        let (nodes, time) = decisions.nodes_of("n/p", "").expect("asked for");
         assert_eq!((nodes.names(), time), (["y", "x", "new"].map(str::to_owned).to_vec(), "filter"));
-        assert!(decisions.nodes_of("n/other").is_none());
-        assert_eq!(decisions.last("prioritize", "n/p").and_then(|one| one.points_of("x")), Some(1));
+        assert!(decisions.nodes_of("n/other", "").is_none());
+        assert_eq!(decisions.last("prioritize", "n/p", "").and_then(|one| one.points_of("x")), Some(1));
+        assert!(decisions.nodes_of("n/p", "old").is_some());
+        assert!(decisions.nodes_of("n/p", "new").is_none(), "a pod that was made anew is another pod");
+        assert!(decisions.last("prioritize", "n/p", "new").is_none());
     }
 }

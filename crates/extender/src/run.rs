@@ -187,11 +187,16 @@ async fn renew(
     }
 }
 
-/// Follows pods once the configuration needs them.
+/// Follows pods while the configuration needs them.
 async fn follow_pods(api: Api, state: Arc<State>, mut config: watch::Receiver<Arc<Config>>) {
-    if config.wait_for(|config| config.needs_pods()).await.is_ok() {
-        let take = move |change| state.tracker().take(change, Instant::now(), Timestamp::now());
-        followed(&api, pods::query(), take).await;
+    while config.wait_for(|config| config.needs_pods()).await.is_ok() {
+        let take = |change| state.tracker().take(change, Instant::now(), Timestamp::now());
+        tokio::select! {
+            () = followed(&api, pods::query(), take) => return,
+            changed = config.wait_for(|config| !config.needs_pods()) => if changed.is_err() { return },
+        }
+        // the chart takes the permission away with the need: what nobody follows is not true for long
+        state.tracker().forget();
     }
 }
 
@@ -215,18 +220,18 @@ async fn followed<T: Watched + Sync>(api: &Api, query: Query, take: impl Fn(Chan
     tokio::join!(feed::follow(api.clone(), query, LIST_PAUSE, sink), taking);
 }
 
-/// Follows nodes, and begins anew when policies need other labels of them.
+/// Follows nodes while the configuration needs them, and begins anew when policies need other labels of them.
 async fn follow_nodes(api: Api, nodes: Arc<Nodes>, mut config: watch::Receiver<Arc<Config>>) {
-    if config.wait_for(|config| config.needs_nodes()).await.is_err() {
-        return;
-    }
-    loop {
+    while config.wait_for(|config| config.needs_nodes()).await.is_ok() {
         let labels = config.borrow_and_update().node_labels();
         nodes.keep_labels(labels.clone());
-        let own = Arc::clone(&nodes);
+        let is_other = |config: &Arc<Config>| !config.needs_nodes() || config.node_labels() != labels;
         tokio::select! {
-            () = followed(&api, nodes::query(), move |change| own.take(change)) => return,
-            changed = config.wait_for(|config| config.node_labels() != labels) => if changed.is_err() { return },
+            () = followed(&api, nodes::query(), |change| nodes.take(change)) => return,
+            changed = config.wait_for(is_other) => if changed.is_err() { return },
+        }
+        if !config.borrow().needs_nodes() {
+            nodes.forget();
         }
     }
 }

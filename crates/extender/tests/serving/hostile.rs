@@ -107,6 +107,9 @@ async fn a_prometheus_that_sends_credentials_or_megabytes_back_does_not_get_them
     let long = "x".repeat(3_000_000);
     for (status, body) in [
         (500, "you sent Authorization: Bearer t0p-secret".to_owned()),
+        (400, r#"{"status":"error","error":"bad header Authorization: Bearer t0p-secret"}"#.to_owned()),
+        (200, r#"{"status":"success","data":{"resultType":"Bearer t0p-secret","result":[]}}"#.to_owned()),
+        (200, r#"{"status":"success","data":"Bearer t0p-\u0073ecret"}"#.to_owned()),
         (200, format!(r#"{{"status":"error","error":"{long}"}}"#)),
         (200, format!(r#"{{"status":"success","data":{{"resultType":"{long}","result":[]}}}}"#)),
         (200, format!(r#"{{"status":"success","data":"{long}"}}"#)),
