@@ -65,20 +65,21 @@ def prometheus(heat, scratch):
 
 
 @contextlib.contextmanager
-def our_extender(binary, scratch, policy, more="", log=None, tls=None, policies=None):
+def our_extender(binary, scratch, policy, more="", log=None, tls=None, policies=None, weight=100):
     """`tls`: certificate, key and CA. `policies` instead of the one that `policy` adds to."""
     config = scratch / "extender.yaml"
     policies = policies or f"- {{name: heat, query: node_heat, prefer: lower, range: {{from: 0, to: 1}}{policy}}}\n"
     config.write_text(f"prometheus: {{url: 'http://127.0.0.1:{PROMETHEUS}', interval: 1s}}\npolicies:\n{policies}{more}")
-    words = [binary, "run", "--config", config, "--listen", f"127.0.0.1:{OURS}", "--kubeconfig", "/etc/kubernetes/admin.conf", "--weight", 100]
+    words = [binary, "run", "--config", config, "--listen", f"127.0.0.1:{OURS}", "--kubeconfig", "/etc/kubernetes/admin.conf", "--weight", weight]
     words += ["--tls-certificate", tls[0], "--tls-key", tls[1]] if tls else []
     with program(words, OURS, ca=tls and tls[2], stderr=log or subprocess.DEVNULL) as process:
         yield process
 
 
 @contextlib.contextmanager
-def scheduler(scratch, port=None, weight=100, name="bench", cache_capable=True, log=None, ca=None):
-    """A kube-scheduler for pods with this schedulerName, with the extender on this port or without any; with TLS if a CA is named."""
+def scheduler(scratch, port=None, weight=100, name="bench", cache_capable=True, log=None, ca=None, sample=0):
+    """A kube-scheduler for pods with this schedulerName, with the extender on this port or without any; with TLS if a CA is named. It scores this percentage
+    of the nodes, or as many as it likes."""
     extender = {"urlPrefix": f"http://127.0.0.1:{port}", "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": weight, "nodeCacheCapable": cache_capable, "ignorable": True, "httpTimeout": "5s"}
     if ca:
         extender |= {"urlPrefix": f"https://127.0.0.1:{port}", "enableHTTPS": True, "tlsConfig": {"caFile": str(ca)}}
@@ -86,6 +87,7 @@ def scheduler(scratch, port=None, weight=100, name="bench", cache_capable=True, 
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": "/etc/kubernetes/admin.conf", "qps": QPS, "burst": QPS},
         "leaderElection": {"leaderElect": False}, "profiles": [{"schedulerName": name}], "extenders": [extender] if port else [],
+        "percentageOfNodesToScore": sample,
     }
     file = scratch / "scheduler.yaml"
     file.write_text(json.dumps(config))
@@ -180,3 +182,10 @@ def metric(name, port=OURS, ca=None):
     """Sum of a metric's series."""
     lines = get(port, "/metrics", ca)[1].splitlines()
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
+
+
+def asked(port):
+    """How many requests of schedulers an extender has answered."""
+    if port == OURS:
+        return sum(metric(f'schedpatch_extender_requests_total{{verb="{verb}",result="ok"}}') for verb in ("filter", "prioritize"))
+    return int(get(port, "/asked")[1])

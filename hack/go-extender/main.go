@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	extender "k8s.io/kube-scheduler/extender/v1"
@@ -29,7 +30,16 @@ type answer struct {
 var (
 	mutex  sync.RWMutex
 	values = map[string]map[string]float64{} // by policy and node
+	asked  atomic.Int64
 )
+
+// counted counts the answers, so that a measurement can see that the scheduler asked.
+func counted(handler http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		handler(w, r)
+		asked.Add(1)
+	}
+}
 
 func poll(prometheus string, policies []string) {
 	for ; ; time.Sleep(15 * time.Second) {
@@ -132,8 +142,9 @@ func main() {
 	prometheus := flag.String("prometheus", "", "URL")
 	flag.Parse()
 	go poll(*prometheus, flag.Args())
-	http.HandleFunc("/filter", filter)
-	http.HandleFunc("/prioritize", prioritize)
+	http.HandleFunc("/filter", counted(filter))
+	http.HandleFunc("/prioritize", counted(prioritize))
+	http.HandleFunc("/asked", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, asked.Load()) })
 	http.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		mutex.RLock()
 		defer mutex.RUnlock()

@@ -1,4 +1,4 @@
-//! The least that any extender costs, for hack/extender-bench and hack/extender-e2e: `floor ADDRESS`.
+//! The least that any extender costs, for hack/extender-bench and hack/extender-e2e: `floor ADDRESS [NODES]`.
 //!
 //! It reads a request from the socket and answers it without judging anything: no JSON reader, no metrics, no policies. A constant
 //! answer would be less, but the scheduler refuses names that it did not send; so the names are copied from the request, and their last
@@ -7,16 +7,22 @@
 
 use std::io::{IoSlice, Read as _, Result, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Names in a request that has full objects are not searched for: the answer is about this many nodes.
+/// Names in a request that has full objects are not searched for: the answer is about this many nodes, unless another number is given.
 const NODES: usize = 5000;
 const NAMES_KEY: &[u8] = b"\"NodeNames\":";
+const NODES_KEY: &[u8] = b"\"Nodes\":";
+
+/// How many requests were answered; that is the answer to any GET.
+static ASKED: AtomicU64 = AtomicU64::new(0);
 
 fn main() {
     let address = std::env::args().nth(1).expect("an address");
     let listener = TcpListener::bind(address).expect("a free port");
+    let nodes = std::env::args().nth(2).map_or(NODES, |number| number.parse().expect("a number"));
     let all: Vec<String> =
-        (0..NODES).map(|n| format!(r#"{{"Host":"node-{n:05}.example.internal","Score":5}}"#)).collect();
+        (0..nodes).map(|n| format!(r#"{{"Host":"node-{n:05}.example.internal","Score":5}}"#)).collect();
     let all = format!("[{}]", all.join(","));
     for stream in listener.incoming().flatten() {
         let all = all.clone();
@@ -54,8 +60,17 @@ fn connection(mut stream: TcpStream, all: &[u8]) -> Result<()> {
 
 /// Writes the answer: pieces of the request where that is enough.
 fn answer(stream: &mut TcpStream, body: &[u8], is_filter: bool, all: &[u8]) -> Result<()> {
-    let after = |key: &[u8]| body.windows(key.len()).rposition(|part| part == key).map(|at| at + key.len());
-    let Some(at) = after(NAMES_KEY) else { return send(stream, &[b"ok\n"]) };
+    // before it there is only the pod
+    let Some(nodes) = body.windows(NODES_KEY.len()).position(|part| part == NODES_KEY) else {
+        return send(stream, &[format!("{}\n", ASKED.load(Ordering::Relaxed)).as_bytes()]);
+    };
+    ASKED.fetch_add(1, Ordering::Relaxed);
+    let is_names = body[nodes + NODES_KEY.len()..].trim_ascii_start().starts_with(b"null");
+    let mut keys = body[nodes..].windows(NAMES_KEY.len());
+    let is_key = |part: &[u8]| part == NAMES_KEY;
+    // the search does not run through names or objects: the key is before the names, and behind the objects
+    let key = if is_names { keys.position(is_key) } else { keys.rposition(is_key) };
+    let at = nodes + key.expect("names, or null") + NAMES_KEY.len();
     let names = body[at..].trim_ascii_start();
     let names = &names[..names.iter().position(|byte| *byte == b']').map_or(0, |end| end + 1)];
     if !names.is_empty() {
@@ -67,9 +82,7 @@ fn answer(stream: &mut TcpStream, body: &[u8], is_filter: bool, all: &[u8]) -> R
     if !is_filter {
         return send(stream, &[all]);
     }
-    let key: &[u8] = b"\"Nodes\":";
-    let from = body.windows(key.len()).position(|part| part == key).expect("full objects");
-    send(stream, &[b"{", body[from..at - NAMES_KEY.len()].trim_ascii_end(), b"\"NodeNames\":null}"])
+    send(stream, &[b"{", body[nodes..at - NAMES_KEY.len()].trim_ascii_end(), b"\"NodeNames\":null}"])
 }
 
 /// Points from 0 to 9 for each name of the list.

@@ -1,6 +1,6 @@
 //! Counts what judging costs, for hack/extender-bench.
 //!
-//! `judge answer NODES POLICIES ROUNDS` answers a request of the names form that often, for callgrind;
+//! `judge answer NODES POLICIES ROUNDS PODS` answers a request of the names form that often, for callgrind, while so many recently bound pods count;
 //! `judge skip FILE ROUNDS` prints the milliseconds that serde_json needs to skip a body, and those that reading it takes.
 #![allow(clippy::expect_used, clippy::disallowed_methods, clippy::panic, reason = "a program for people who measure")]
 
@@ -8,23 +8,36 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
+use k8s_openapi::jiff::Timestamp;
 use schedpatch_extender::judge::{positions, score};
+use schedpatch_extender::pods::Tracker;
 use schedpatch_extender::select::Choice;
 use schedpatch_extender::snapshot::{Snapshot, Values};
 use schedpatch_extender::{config, wire};
+use schedpatch_service::feed::Change;
 use serde::de::IgnoredAny;
 
 fn main() {
     let words: Vec<String> = std::env::args().collect();
     let number = |at: usize| words.get(at).and_then(|word| word.parse::<usize>().ok()).expect("a number");
     match words.get(1).map(String::as_str) {
-        Some("answer") => answer(number(2), number(3), number(4)),
+        Some("answer") => answer(number(2), number(3), number(4), number(5)),
         Some("skip") => skip(&words[2], number(3)),
-        _ => panic!("judge answer NODES POLICIES ROUNDS, or judge skip FILE ROUNDS"),
+        _ => panic!("judge answer NODES POLICIES ROUNDS PODS, or judge skip FILE ROUNDS"),
     }
 }
 
-fn answer(nodes: usize, policies: usize, rounds: usize) {
+/// Pods that were bound at this moment, three of four of them beside another one.
+fn bound(tracker: &mut Tracker, nodes: usize, pods: usize, now: tokio::time::Instant) {
+    for number in 0..pods {
+        let node = format!("node-{:05}", number * 7919 % (nodes / 4));
+        let pod = serde_json::json!({"metadata": {"uid": number.to_string()}, "spec": {"nodeName": node}});
+        let pod = serde_json::from_value(pod).expect("a pod");
+        tracker.take(Change::Set(pod), now, Timestamp::UNIX_EPOCH);
+    }
+}
+
+fn answer(nodes: usize, policies: usize, rounds: usize, pods: usize) {
     let mut text = "prometheus: {url: 'http://p'}\npolicies:\n".to_owned();
     for number in 0..policies {
         let _ = writeln!(text, "- {{name: p{number}, query: q, prefer: lower}}");
@@ -41,11 +54,15 @@ fn answer(nodes: usize, policies: usize, rounds: usize) {
     let request =
         format!(r#"{{"Pod":{{"metadata":{{"name":"p","namespace":"n"}}}},"Nodes":null,"NodeNames":[{names}]}}"#);
     let choice = Choice { mask: (1 << policies) - 1, ..Choice::default() };
-    let mut bytes = 0;
+    let (mut tracker, mut bytes) = (Tracker::default(), 0);
+    bound(&mut tracker, nodes, pods, now);
     for _ in 0..rounds {
         let (_, asked) = wire::read(request.as_bytes()).expect("a request");
         let columns = snapshot.columns(&choice, now);
-        let scores = score(&columns, &positions(&snapshot.index, asked.names()), None, 0.1);
+        let (names, positions) = (asked.names(), positions(&snapshot.index, asked.names()));
+        let of = (&*snapshot.index, &positions[..]);
+        let penalties = tracker.penalties(&config.herd, "uid", of, |at| &names[at], now);
+        let scores = score(&columns, &positions, penalties.as_deref(), 0.1);
         bytes += wire::scores_answer(asked.names(), &scores.points).len();
     }
     println!("{bytes}");

@@ -80,9 +80,17 @@ impl Nodes {
         }
     }
 
-    /// What the policies need of them. Names are not checked until the nodes are known.
+    /// Forgets all nodes, which nobody follows any more.
+    pub fn forget(&self) {
+        let mut all = self.all();
+        (all.nodes, all.book) = Default::default();
+        self.is_known.send_replace(false);
+    }
+
+    /// What the policies need of them. Names are not checked until the nodes are known, nor where no policy needs more than
+    /// names: the nodes that were followed before may be others by now.
     pub fn book(&self, config: &Arc<Config>) -> Arc<NodeBook> {
-        if !*self.is_known.borrow() {
+        if !config.needs_nodes() || !*self.is_known.borrow() {
             return Arc::default();
         }
         let mut all = self.all();
@@ -104,5 +112,33 @@ impl Nodes {
     pub async fn known(&self) {
         // the sender lives as long as this does, so an error is impossible
         let _ = self.is_known.subscribe().wait_for(|is_known| *is_known).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+
+    #[test]
+    fn a_configuration_that_maps_by_names_again_knows_nodes_that_join_later() {
+        let config = |is: &str| {
+            let text = format!(
+                "prometheus: {{url: 'http://p'}}\npolicies:\n- {{name: a, query: q, prefer: lower, node: {{label: x, is: {is}}}}}\n"
+            );
+            Arc::new(parse("test.yaml".as_ref(), &text).expect("valid"))
+        };
+        let (by_address, by_name, nodes) = (config("internalIP"), config("name"), Nodes::default());
+        let node = serde_json::json!({"metadata": {"name": "a"}, "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}});
+        nodes.take(Change::Reset(vec![serde_json::from_value(node).expect("a node")]));
+        let found = |config: &Arc<Config>, value: &str| {
+            let mut names = Vec::new();
+            nodes.book(config).find(&config.policies[0].node, value, |name| names.push(name.to_owned()));
+            names
+        };
+        assert_eq!(found(&by_address, "10.0.0.1:9100"), ["a"]);
+        assert_eq!(found(&by_name, "joins-later"), ["joins-later"]);
+        nodes.forget();
+        assert!(found(&by_address, "10.0.0.1:9100").is_empty() && nodes.names().is_empty());
     }
 }

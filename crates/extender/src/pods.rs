@@ -134,6 +134,11 @@ impl Tracker {
         self.recent.bind(&pod.metadata.uid, &pod.spec.node_name, at);
     }
 
+    /// Forgets all pods, which nobody follows any more. The next list counts as the first one.
+    pub fn forget(&mut self) {
+        *self = Self::default();
+    }
+
     /// How many pods were bound within the window; older ones are forgotten.
     pub fn forget_old(&mut self, window: Duration, now: Instant) -> usize {
         self.recent.forget_old(window, now)
@@ -143,7 +148,7 @@ impl Tracker {
     /// that was scored and is not bound yet costs the best of its nodes `perPod`, except when it is asked for itself (`uid`).
     /// None if there are no such pods. `name` is only asked of nodes that no series is about.
     pub fn penalties<'n>(
-        &self,
+        &mut self,
         herd: &Herd,
         uid: &str,
         (index, asked): (&Index, &[u32]),
@@ -180,6 +185,17 @@ impl Tracker {
     /// The pod to be woken now, if it still waits for that.
     pub fn begin_wake(&mut self, uid: &str, now: Instant) -> Option<Waiting> {
         self.waits.begin_wake(uid, now)
+    }
+
+    /// Whether a pod still waits that is woken once more after a failure. What recovered meanwhile counts with this attempt.
+    pub fn resume_wake(&mut self, uid: &str) -> bool {
+        self.waits.resume_wake(uid)
+    }
+
+    /// The API server did not take the attempts to wake a pod. The recovery that they were about still counts, so the pod
+    /// shall be tried again after its pause.
+    pub fn wake_failed(&mut self, uid: &str) {
+        self.waits.wake_failed(uid);
     }
 
     /// Whether a pod still waits.

@@ -29,6 +29,11 @@ const SHORT_ANSWER_BYTES: usize = 2 * 1024 * 1024;
 /// So much of an answer that is no answer is quoted.
 const MAX_QUOTED_BYTES: usize = 200;
 
+/// Credentials are looked for in so much of it.
+const MAX_SEARCHED_BYTES: usize = 64 * 1024;
+/// Passwords that are shorter are only hidden together with the user's name.
+const MIN_PASSWORD_BYTES: usize = 4;
+
 /// Why a query has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
@@ -155,7 +160,8 @@ impl Client {
             401 | 403 => Err(QueryError::Forbidden(status)),
             300..=399 => Err(QueryError::Moved(status, self.quoted(&location.unwrap_or_default()))),
             _ => {
-                let start = &bytes[..bytes.len().min(4096)];
+                // longer than credentials, so that they are not cut before they are seen
+                let start = &bytes[..bytes.len().min(MAX_SEARCHED_BYTES)];
                 Err(QueryError::Status(status, self.quoted(&String::from_utf8_lossy(start))))
             }
         }
@@ -188,9 +194,20 @@ impl Client {
 
     /// Words of the other side for a message: short, and without the credentials that it may send back.
     fn quoted(&self, text: &str) -> String {
+        shortened(&self.without_credentials(text), MAX_QUOTED_BYTES)
+    }
+
+    /// Words of the other side without the credentials that it may send back.
+    pub fn without_credentials(&self, text: &str) -> String {
         let mut text = text.to_owned();
         let sent = self.authorization.as_ref().and_then(|value| value.to_str().ok()).unwrap_or_default();
-        for secret in [sent, sent.split_once(' ').map_or("", |(_, secret)| secret)] {
+        let secret = sent.split_once(' ').map_or("", |(_, secret)| secret);
+        let decoded = BASE64.decode(secret).ok().filter(|_| sent.starts_with("Basic"));
+        let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+        let password = decoded.split_once(':').map_or("", |(_, password)| password);
+        // a password of few letters is part of many words, and hiding those would show it
+        let password = if password.len() < MIN_PASSWORD_BYTES { "" } else { password };
+        for secret in [sent, secret, &decoded, password] {
             if !secret.is_empty() {
                 text = text.replace(secret, "(credentials)");
             }
@@ -201,7 +218,7 @@ impl Client {
         {
             text = format!("{scheme}://{host}");
         }
-        shortened(&text, MAX_QUOTED_BYTES)
+        text
     }
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, QueryError> {
@@ -301,5 +318,26 @@ mod tests {
         // as with simulate --prometheus
         settings.url = "https://p".to_owned();
         assert_eq!(Client::new(&settings).err(), Some(QueryError::NoAuthority));
+    }
+
+    #[test]
+    fn credentials_are_hidden_in_every_form_in_which_they_may_come_back() {
+        let text = "prometheus: {url: 'http://p'}\npolicies:\n- {name: a, query: q, prefer: lower}\n";
+        let config = crate::config::parse("test.yaml".as_ref(), text).expect("valid");
+        let mut client = Client::new(&config.prometheus).expect("a client");
+        for (header, words, expected) in [
+            ("Bearer t0p-secret", "Bearer t0p-secret", "(credentials)"),
+            ("Bearer t0p-secret", "token t0p-secret is old", "token (credentials) is old"),
+            ("Basic dXNlcjpwYXNz", "user:pass", "(credentials)"),
+            (
+                "Basic dXNlcjpwYXNz",
+                "wrong password 'pass' (dXNlcjpwYXNz)",
+                "wrong (credentials)word '(credentials)' ((credentials))",
+            ),
+            ("Basic dXNlcjph", "a bad request of user:a", "a bad request of (credentials)"),
+        ] {
+            client.authorization = Some(HeaderValue::from_static(header));
+            assert_eq!(client.without_credentials(words), expected, "{header}");
+        }
     }
 }

@@ -91,6 +91,7 @@ impl Drop for Running {
 pub async fn start(settings: Settings, api: Option<Api>) -> Result<(SocketAddr, Running), RunError> {
     let mut files = Files::new(vec![settings.config.clone()]);
     let first = Arc::new(config::load(&settings.config)?);
+    warn_of(&first);
     if first.needs_nodes() && api.is_none() {
         return Err(RunError::NeedsNodes(settings.config.display().to_string()));
     }
@@ -139,6 +140,13 @@ pub async fn start(settings: Settings, api: Option<Api>) -> Result<(SocketAddr, 
     Ok((address, Running { state, tasks }))
 }
 
+/// Logs what `check` warns of.
+fn warn_of(config: &Config) {
+    for warning in config::warnings(config) {
+        tracing::warn!("{warning}");
+    }
+}
+
 /// Takes up a changed file. A wrong one changes nothing, and the log and a metric say so.
 fn reload(state: &State, file: &std::path::Path, has_api: bool, configs: &watch::Sender<Arc<Config>>) {
     let loaded = config::load(file).map_err(RunError::from).and_then(|config| {
@@ -151,6 +159,7 @@ fn reload(state: &State, file: &std::path::Path, has_api: bool, configs: &watch:
         Ok(config) if config == **configs.borrow() => state.metrics.set(m::CONFIG_CURRENT, "", 1.0),
         Ok(config) => {
             tracing::info!(policies = config.policies.len(), "the changed configuration is in use");
+            warn_of(&config);
             state.metrics.add(m::RELOADS, "used", 1);
             state.metrics.set(m::CONFIG_CURRENT, "", 1.0);
             configs.send_replace(Arc::new(config));
@@ -187,11 +196,16 @@ async fn renew(
     }
 }
 
-/// Follows pods once the configuration needs them.
+/// Follows pods while the configuration needs them.
 async fn follow_pods(api: Api, state: Arc<State>, mut config: watch::Receiver<Arc<Config>>) {
-    if config.wait_for(|config| config.needs_pods()).await.is_ok() {
-        let take = move |change| state.tracker().take(change, Instant::now(), Timestamp::now());
-        followed(&api, pods::query(), take).await;
+    while config.wait_for(|config| config.needs_pods()).await.is_ok() {
+        let take = |change| state.tracker().take(change, Instant::now(), Timestamp::now());
+        tokio::select! {
+            () = followed(&api, pods::query(), take) => return,
+            changed = config.wait_for(|config| !config.needs_pods()) => if changed.is_err() { return },
+        }
+        // the chart takes the permission away with the need: what nobody follows is not true for long
+        state.tracker().forget();
     }
 }
 
@@ -215,18 +229,18 @@ async fn followed<T: Watched + Sync>(api: &Api, query: Query, take: impl Fn(Chan
     tokio::join!(feed::follow(api.clone(), query, LIST_PAUSE, sink), taking);
 }
 
-/// Follows nodes, and begins anew when policies need other labels of them.
+/// Follows nodes while the configuration needs them, and begins anew when policies need other labels of them.
 async fn follow_nodes(api: Api, nodes: Arc<Nodes>, mut config: watch::Receiver<Arc<Config>>) {
-    if config.wait_for(|config| config.needs_nodes()).await.is_err() {
-        return;
-    }
-    loop {
+    while config.wait_for(|config| config.needs_nodes()).await.is_ok() {
         let labels = config.borrow_and_update().node_labels();
         nodes.keep_labels(labels.clone());
-        let own = Arc::clone(&nodes);
+        let is_other = |config: &Arc<Config>| !config.needs_nodes() || config.node_labels() != labels;
         tokio::select! {
-            () = followed(&api, nodes::query(), move |change| own.take(change)) => return,
-            changed = config.wait_for(|config| config.node_labels() != labels) => if changed.is_err() { return },
+            () = followed(&api, nodes::query(), |change| nodes.take(change)) => return,
+            changed = config.wait_for(is_other) => if changed.is_err() { return },
+        }
+        if !config.borrow().needs_nodes() {
+            nodes.forget();
         }
     }
 }

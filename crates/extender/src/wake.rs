@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use schedpatch_service::api::{Api, ApiError};
+use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -69,10 +70,40 @@ pub async fn wake(api: Api, state: Arc<State>, recovered: mpsc::UnboundedReceive
             let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
             let patch = json!({ "metadata": { "uid": pod.uid, "annotations": { RETRY_ANNOTATION: time } } });
             let list = format!("/api/v1/namespaces/{}/pods", pod.namespace);
-            api.patch(&list, &pod.name, &patch, "application/merge-patch+json").await
+            match api.patch(&list, &pod.name, &patch, "application/merge-patch+json").await {
+                Err(error) if [409, 422].contains(&error.code()) && !exists(&api, &list, &pod).await => Err(gone()),
+                result => result,
+            }
         }
     };
     work(&state, recovered, patch).await;
+}
+
+/// The part of a pod that tells it from another one of the same name.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Identity {
+    metadata: IdentityMeta,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct IdentityMeta {
+    uid: String,
+}
+
+/// Whether the pod with this UID is still there. The API server refuses a patch with the UID of another pod by 409 or 422, which
+/// admission policies and other writers also cause; so only a look tells. Without an answer the pod counts as there.
+async fn exists(api: &Api, list: &str, pod: &Waiting) -> bool {
+    match api.get::<Identity>(list, &pod.name).await {
+        Ok(found) => found.metadata.uid == pod.uid,
+        Err(error) => error.code() != 404,
+    }
+}
+
+/// What the API server answers for a pod that does not exist.
+fn gone() -> ApiError {
+    ApiError::Refused { code: 404, reason: "NotFound".to_owned(), message: "another pod has its name".to_owned() }
 }
 
 /// The same with any way to patch a pod.
@@ -101,7 +132,7 @@ where
                 // it may have been bound, deleted or tried by the scheduler meanwhile
                 let pod = match pod {
                     None => state.tracker().begin_wake(&uid, now),
-                    known => known.filter(|_| state.tracker().is_waiting(&uid)),
+                    known => known.filter(|_| state.tracker().resume_wake(&uid)),
                 };
                 let Some(pod) = pod else { continue };
                 next_start = now + PAUSE;
@@ -157,20 +188,25 @@ fn settle(
     };
     let (Waiting { namespace, name, .. }, code) = (pod, error.code());
     // deleted meanwhile, or another one has its name now
-    if [404, 409, 422].contains(&code) {
+    if code == 404 {
         state.tracker().gone(uid);
         return None;
     }
     state.metrics.add(m::WOKEN, "failed", 1);
-    let may_try_again = !(400..500).contains(&code) || [401, 408, 429].contains(&code);
+    let may_try_again = !(400..500).contains(&code) || [401, 408, 409, 429].contains(&code);
     if may_try_again && tries < MAX_TRIES {
         if complaints.is_new(code) {
             tracing::warn!(pod = name, namespace, %error, "cannot annotate a waiting pod; trying up to {MAX_TRIES} times. Further failures of this kind are not logged");
         }
         return Some(RETRY_PAUSE * 2_u32.pow(tries - 1));
     }
-    if complaints.is_new(code) || tries == MAX_TRIES && complaints.is_new(code + 1000) {
-        tracing::warn!(pod = name, namespace, tries, %error, "cannot annotate a waiting pod: it waits until the scheduler tries it by itself, or until the next node recovers (needs permission to patch pods). Further failures of this kind are not logged");
+    if may_try_again {
+        state.tracker().wake_failed(uid);
+        if complaints.is_new(code + 1000) {
+            tracing::warn!(pod = name, namespace, tries, %error, "cannot annotate a waiting pod; trying again in 15 s to 5 min. Further failures of this kind are not logged");
+        }
+    } else if complaints.is_new(code) {
+        tracing::warn!(pod = name, namespace, %error, "the API server refuses to annotate a waiting pod: the pod waits until the scheduler tries it by itself, or until the next node recovers. Permission to patch pods, an admission policy or a webhook may be in the way. Further failures of this kind are not logged");
     }
     None
 }

@@ -128,8 +128,10 @@ pub enum WireError {
 
 /// Reads a request.
 pub fn read(body: &[u8]) -> Result<(Pod<'_>, Asked<'_>), WireError> {
-    let args: Args<'_> = serde_json::from_slice(body)
-        .map_err(|error| WireError::Json(shortened(&error.to_string(), MAX_REASON_BYTES)))?;
+    let wrong = |why: String| WireError::Json(shortened(&why, MAX_REASON_BYTES));
+    // once for the whole body, which is less than once for each of its strings
+    let text = std::str::from_utf8(body).map_err(|error| wrong(error.to_string()))?;
+    let args: Args<'_> = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
     let meta = &args.pod.metadata;
     // they are kept for explanations, so they must be as short as they are in a cluster
     for (what, text) in [("the pod's name", &meta.name), ("its namespace", &meta.namespace), ("its UID", &meta.uid)] {

@@ -1,14 +1,15 @@
 //! Requests to the API server: each answers in time or counts as unanswered.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use kube::Client;
 use kube::core::Request;
 use kube::core::params::{ListParams, Patch, PatchParams, PostParams};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::client::root_cause;
 use crate::log::shortened;
@@ -92,8 +93,12 @@ struct PageMeta {
     r#continue: String,
 }
 
-/// An object of a list, read by itself, so that one that cannot be read does not hide the others.
-struct Readable<T>(Result<T, Unreadable>);
+/// An object of a list or of an event, read by itself, so that one that cannot be read does not hide the others.
+#[derive(Clone)]
+pub(crate) struct Readable<T>(pub(crate) Result<T, Unreadable>);
+
+/// By this name serde_json hands out an object as its text, without building anything from it.
+const AS_TEXT: &str = "$serde_json::private::RawValue";
 
 /// An object that cannot be read.
 #[derive(Clone, Debug)]
@@ -107,13 +112,46 @@ pub struct Unreadable {
 }
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Readable<T> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Box::<RawValue>::deserialize(deserializer)?;
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_newtype_struct(AS_TEXT, Reader(PhantomData))
+    }
+}
+
+struct Reader<T>(PhantomData<T>);
+
+impl<'de, T: DeserializeOwned> Visitor<'de> for Reader<T> {
+    type Value = Readable<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Readable<T>, A::Error> {
+        map.next_key::<IgnoredAny>()?;
+        map.next_value_seed(self)
+    }
+
+    /// The object's text.
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Readable<T>, E> {
         let named = |error| {
-            let object: Value = serde_json::from_str(text.get()).unwrap_or_default();
+            let object: Value = serde_json::from_str(text).unwrap_or_default();
             Unreadable::new(&object, &error)
         };
-        Ok(Self(serde_json::from_str(text.get()).map_err(named)))
+        Ok(Readable(serde_json::from_str(text).map_err(named)))
+    }
+
+    /// There is no text any more where an event's object comes before its type, which no API server does so far.
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Readable<T>, D::Error> {
+        let object = Value::deserialize(deserializer)?;
+        Ok(Readable(T::deserialize(&object).map_err(|error| Unreadable::new(&object, &error))))
+    }
+}
+
+impl<'de, T: DeserializeOwned> DeserializeSeed<'de> for Reader<T> {
+    type Value = Readable<T>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Readable<T>, D::Error> {
+        deserializer.deserialize_str(self)
     }
 }
 
@@ -253,5 +291,39 @@ async fn answered<T>(asked: impl Future<Output = Result<T, kube::Error>>) -> Res
     match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
         Ok(answer) => answer.map_err(ApiError::from),
         Err(_) => Err(ApiError::Silent(format!("none in {} s", ANSWER_TIMEOUT.as_secs()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::WatchEvent;
+
+    use super::*;
+
+    #[derive(Clone, Debug, Deserialize)]
+    struct Thing {
+        size: u32,
+    }
+
+    fn event(line: &str) -> Result<u32, (String, String)> {
+        match serde_json::from_str::<WatchEvent<Readable<Thing>>>(line).expect("an event") {
+            WatchEvent::Added(Readable(read)) => read.map(|thing| thing.size).map_err(|one| (one.object, one.version)),
+            WatchEvent::Bookmark(bookmark) => Err((String::new(), bookmark.metadata.resource_version)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn events_are_read_in_any_order_of_their_fields_and_what_cannot_be_read_is_named() {
+        let (meta, named) =
+            (r#""metadata":{"namespace":"n","name":"a","resourceVersion":"7"}"#, Err(("n/a".into(), "7".into())));
+        let object = |size: &str| format!(r#"{{"kind":"Thing","apiVersion":"v1",{meta},"size":{size}}}"#);
+        for (size, expected) in [("3", Ok(3)), ("\"large\"", named.clone()), ("-1", named)] {
+            let object = object(size);
+            assert_eq!(event(&format!(r#"{{"type":"ADDED","object":{object}}}"#)), expected);
+            assert_eq!(event(&format!(r#"{{"object":{object},"type":"ADDED"}}"#)), expected);
+        }
+        let line = format!(r#"{{"type":"BOOKMARK","object":{}}}"#, object("0"));
+        assert_eq!(event(&line), Err((String::new(), "7".to_owned())));
     }
 }

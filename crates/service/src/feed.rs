@@ -6,11 +6,10 @@ use futures_util::TryStreamExt as _;
 use kube::core::params::{ListParams, WatchParams};
 use kube::core::{Request, WatchEvent};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 
-use crate::api::{Api, ApiError, Listed, Unreadable};
+use crate::api::{Api, ApiError, Listed, Readable, Unreadable};
 
 /// The API server ends a watch after this time, and we begin the next one where it ended.
 const WATCH_SECONDS: u32 = 290;
@@ -238,7 +237,7 @@ async fn watch<T: Watched>(
         Ok(request) => request,
         Err(error) => return End::Failed(version, ApiError::Silent(error.to_string())),
     };
-    let opening = tokio::time::timeout(OPEN_TIMEOUT, api.client().request_events::<Value>(request));
+    let opening = tokio::time::timeout(OPEN_TIMEOUT, api.client().request_events::<Readable<T>>(request));
     let events = match opening.await {
         Ok(Ok(events)) => events,
         Ok(Err(error)) => return ended(version, ApiError::from(error)),
@@ -265,10 +264,9 @@ async fn watch<T: Watched>(
             Ok(Some(WatchEvent::Error(status))) => return ended(version, ApiError::from(kube::Error::Api(status))),
             Err(error) => return ended(version, error),
         };
-        let object = match T::deserialize(&object) {
+        let object = match object.0 {
             Ok(object) => object,
-            Err(error) => {
-                let unreadable = Unreadable::new(&object, &error);
+            Err(unreadable) => {
                 let is_left_out = left_out.iter().any(|one| one.object == unreadable.object);
                 if !is_left_out || unreadable.object.is_empty() || unreadable.version.is_empty() {
                     return End::Unreadable((&unreadable).into());

@@ -131,9 +131,10 @@ fn stretch(totals: &[f64], spread: f64) -> Vec<u8> {
     totals.iter().map(|total| point(5.0 + (total - middle) * factor)).collect()
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is from 0 to 10 after the clamp")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is below 11 after the clamp")]
 fn point(exact: f64) -> u8 {
-    exact.round().clamp(0.0, 10.0) as u8
+    // rounded without a call of the mathematical library
+    (exact.clamp(0.0, 10.0) + 0.5) as u8
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of nodes stay far below 2^52")]

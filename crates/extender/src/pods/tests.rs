@@ -98,18 +98,52 @@ async fn a_bound_pod_costs_its_node_less_and_less_until_the_window_is_over() {
     let start = Instant::now();
     let names = ["a", "b", "unknown", "other"];
     let asked: Vec<u32> = names.iter().map(|name| known.index.position(name)).collect();
-    let of =
-        |tracker: &Tracker, herd: &Herd, now| tracker.penalties(herd, "", (&known.index, &asked), |at| names[at], now);
-    assert_eq!(of(&tracker, &herd, start), None);
+    let of = |tracker: &mut Tracker, herd: &Herd, now| {
+        tracker.penalties(herd, "", (&known.index, &asked), |at| names[at], now)
+    };
+    assert_eq!(of(&mut tracker, &herd, start), None);
     for (uid, node, seconds) in [("1", "", 0), ("1", "b", 0), ("1", "b", 0), ("2", "b", 30), ("3", "unknown", 0)] {
         tracker.take(Change::Set(pod(uid, node)), start + Duration::from_secs(seconds), clock());
     }
     tracker.take(Change::Gone(pod("1", "b")), start, clock());
-    let at = |seconds| of(&tracker, &herd, start + Duration::from_secs(seconds)).expect("some");
-    assert!((at(30)[1] - 0.15).abs() < 1e-9 && (at(60)[1] - 0.05).abs() < 1e-9 && at(90)[1] == 0.0);
-    assert!((at(30)[2] - 0.05).abs() < 1e-9 && at(30)[3] == 0.0, "a node that no series is about");
-    assert_eq!(of(&tracker, &Herd { enabled: false, ..herd }, start), None);
-    assert_eq!(tracker.forget_old(Duration::from_mins(1), start + Duration::from_mins(1)), 1);
+    let mut at = |seconds| of(&mut tracker, &herd, start + Duration::from_secs(seconds)).unwrap_or_default();
+    let (half, whole) = (at(30), at(60));
+    assert!((half[1] - 0.15).abs() < 1e-9 && (whole[1] - 0.05).abs() < 1e-9, "{half:?} {whole:?}");
+    assert!((half[2] - 0.05).abs() < 1e-9 && half[3] == 0.0, "a node that no series is about: {half:?}");
+    assert!(at(90).is_empty(), "nothing is left");
+    assert_eq!(of(&mut tracker, &Herd { enabled: false, ..herd }, start), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_pods_cost_is_the_sum_of_what_each_of_them_costs() {
+    let known = snapshot(&Snapshot::empty(config(ALLOW)), &[("n0", 0.0), ("n1", 0.0), ("n2", 0.0)]);
+    let names = ["n0", "n1", "n2", "n3"];
+    let asked: Vec<u32> = names.iter().map(|name| known.index.position(name)).collect();
+    let (mut tracker, start) = (Tracker::default(), Instant::now());
+    let herd = Herd { enabled: true, per_pod: 0.05, window: Duration::from_secs(100) };
+    let mut random = 1_u64;
+    let mut bound: Vec<(usize, u64)> = Vec::new();
+    for step in 0..3_000 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (node, now) = (usize::try_from(random >> 40).expect("small") % 4, start + Duration::from_millis(step * 70));
+        tracker.take(Change::Set(pod(&step.to_string(), names[node])), now, clock());
+        bound.push((node, step * 70));
+        if step % 97 == 0 {
+            let mut expected = [0.0; 4];
+            for (node, at) in &bound {
+                #[expect(clippy::cast_precision_loss, reason = "a few minutes")]
+                let age = (step * 70 - at) as f64 / 1000.0;
+                expected[*node] += 0.05 * (1.0 - age / 100.0).max(0.0);
+            }
+            let costs = tracker.penalties(&herd, "", (&known.index, &asked), |at| names[at], now).expect("some");
+            for (cost, expected) in costs.iter().zip(expected) {
+                assert!((cost - expected).abs() < 1e-6, "{costs:?} at {step}");
+            }
+        }
+    }
+    let end = start + Duration::from_millis(2_999 * 70);
+    assert!((1_425..1_435).contains(&tracker.forget_old(herd.window, end)), "those of the last 100 s");
+    assert_eq!(tracker.forget_old(herd.window, end + herd.window), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,28 +154,29 @@ async fn a_pod_counts_on_its_best_node_until_it_is_bound_or_for_five_seconds() {
     let names = ["a", "b", "c"];
     let asked: Vec<u32> = names.iter().map(|name| known.index.position(name)).collect();
     let start = Instant::now();
-    let of = |tracker: &Tracker, uid: &str, seconds| {
+    let of = |tracker: &mut Tracker, uid: &str, seconds| {
         let now = start + Duration::from_secs(seconds);
         tracker.penalties(&herd, uid, (&known.index, &asked), |at| names[at], now)
     };
     tracker.expect("1", ["a"].into_iter(), start);
-    assert_eq!(of(&tracker, "2", 0), Some(vec![0.1, 0.0, 0.0]));
-    assert_eq!(of(&tracker, "1", 0), None, "not against itself");
-    assert_eq!(of(&tracker, "2", 5), None, "it was not bound");
+    assert_eq!(of(&mut tracker, "2", 0), Some(vec![0.1, 0.0, 0.0]));
+    assert_eq!(of(&mut tracker, "1", 0), None, "not against itself");
     tracker.expect("3", ["b", "c"].into_iter(), start);
-    assert_eq!(of(&tracker, "2", 1), Some(vec![0.1, 0.05, 0.05]), "one of two nodes");
+    assert_eq!(of(&mut tracker, "2", 1), Some(vec![0.1, 0.05, 0.05]), "one of two nodes");
     tracker.expect("4", ["a"; 17].into_iter(), start);
     tracker.expect("", ["a"].into_iter(), start);
-    assert_eq!(of(&tracker, "2", 1), Some(vec![0.1, 0.05, 0.05]), "nobody knows which of many nodes it will be");
+    assert_eq!(of(&mut tracker, "2", 1), Some(vec![0.1, 0.05, 0.05]), "nobody knows which of many nodes it will be");
     tracker.take(Change::Set(pod("1", "b")), start, clock());
-    let bound = of(&tracker, "2", 0).expect("some");
+    let bound = of(&mut tracker, "2", 0).expect("some");
     assert!(bound[0] == 0.0 && (bound[1] - 0.15).abs() < 1e-9, "bound elsewhere: {bound:?}");
     tracker.take(Change::Gone(pod("3", "")), start, clock());
-    assert_eq!(of(&tracker, "2", 0), Some(vec![0.0, 0.1, 0.0]));
+    assert_eq!(of(&mut tracker, "2", 0), Some(vec![0.0, 0.1, 0.0]));
     for number in 0..10_000 {
         tracker.expect(&format!("x{number}"), ["a"].into_iter(), start);
     }
-    assert!(of(&tracker, "2", 0).expect("some")[0] < 0.1 * 2001.0, "bounded");
+    assert!(of(&mut tracker, "2", 0).expect("some")[0] < 0.1 * 2001.0, "bounded");
+    let later = of(&mut tracker, "2", 5).expect("some");
+    assert!(later[0] == 0.0 && later[1] > 0.0, "what was not bound in time does not count: {later:?}");
 }
 
 #[tokio::test(start_paused = true)]

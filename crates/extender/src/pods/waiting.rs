@@ -225,6 +225,19 @@ impl Waits {
         Some(entry.pod.clone())
     }
 
+    /// Whether a pod still waits that is woken once more after a failure.
+    pub fn resume_wake(&mut self, uid: &str) -> bool {
+        let entry = self.all.get_mut(uid);
+        entry.map(|entry| entry.is_queued = false).is_some()
+    }
+
+    /// Nobody woke the pod: the next round queues it again.
+    pub fn wake_failed(&mut self, uid: &str) {
+        if let Some(entry) = self.all.get_mut(uid) {
+            (entry.is_queued, entry.basis) = (false, None);
+        }
+    }
+
     pub fn holds(&self, uid: &str) -> bool {
         self.all.contains_key(uid)
     }

@@ -71,7 +71,7 @@ fn details(state: &State) -> String {
 }
 
 /// Whether a text may be the name of a pod or namespace. It becomes part of a path and of a selector.
-fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
     (1..=253).contains(&text.len()) && text.bytes().all(is_allowed) && !text.starts_with('.')
 }
@@ -132,8 +132,8 @@ impl Server {
     }
 
     /// The nodes that the scheduler asked for last about this pod, else all that are known, and which ones these are.
-    fn nodes_for(&self, name: &str) -> (Vec<String>, String) {
-        if let Some((nodes, time)) = self.state.decisions().nodes_of(name) {
+    fn nodes_for(&self, name: &str, uid: &str) -> (Vec<String>, String) {
+        if let Some((nodes, time)) = self.state.decisions().nodes_of(name, uid) {
             let (names, all) = (nodes.names(), nodes.positions.len());
             let rest = all - names.len();
             let more = if rest > 0 { format!(" ({rest} more have no value)") } else { String::new() };
@@ -162,7 +162,7 @@ impl Server {
         };
         let (nodes, shown) = nodes.map_or_else(
             || {
-                let (nodes, shown) = self.nodes_for(&name);
+                let (nodes, shown) = self.nodes_for(&name, &pod.metadata.uid);
                 (nodes, Some(shown))
             },
             |nodes| (nodes, None),
@@ -171,9 +171,10 @@ impl Server {
         let positions: Vec<u32> = nodes.iter().map(|name| snapshot.index.position(name)).collect();
         let (uid, of) = (&*pod.metadata.uid, (&*snapshot.index, &positions[..]));
         let penalties = self.state.tracker().penalties(&snapshot.config.herd, uid, of, |at| &nodes[at], now);
-        let mut explained = explain(&snapshot, &choice, &nodes, penalties.as_deref(), self.state.weight, now);
+        let mut explained =
+            explain(&snapshot, &choice, &nodes, penalties.as_deref(), (self.state.weight, &self.state.misfits), now);
         explained.notes.splice(0..0, shown);
-        explained.notes.extend(self.past(&name, raw));
+        explained.notes.extend(self.past(&name, uid, raw));
         if is_json {
             return json(format!("{:#}\n", explained.json()));
         }
@@ -181,11 +182,11 @@ impl Server {
     }
 
     /// What was answered when the scheduler asked, and what it made of that.
-    fn past(&self, name: &str, raw: &str) -> Vec<String> {
+    fn past(&self, name: &str, uid: &str, raw: &str) -> Vec<String> {
         let bound: serde_json::Value = serde_json::from_str(raw).unwrap_or_default();
         let node = bound["spec"]["nodeName"].as_str().filter(|node| !node.is_empty());
         let decisions = self.state.decisions();
-        let scored = decisions.last("prioritize", name);
+        let scored = decisions.last("prioritize", name, uid);
         let mut notes = Vec::new();
         match (scored, node) {
             (Some(decision), Some(node)) => {
@@ -209,7 +210,7 @@ impl Server {
             (None, None) => {}
         }
         if let Some(crate::decisions::Outcome::Filtered(refused, _)) =
-            decisions.last("filter", name).map(|last| &last.outcome)
+            decisions.last("filter", name, uid).map(|last| &last.outcome)
             && *refused > 0
         {
             notes.push(format!("When the scheduler asked last, {refused} nodes were refused."));

@@ -9,6 +9,10 @@ use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 /// More entries than any cluster has nodes.
 pub(super) const MAX_ENTRIES: usize = 200_000;
 
+/// Lists that get longer than this get room for many entries at once.
+const FEW: usize = 16;
+const MANY: usize = 4096;
+
 /// A list of at most 200,000 entries.
 #[derive(Debug)]
 pub struct List<T>(pub Vec<T>);
@@ -45,8 +49,11 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(entry) = list.next_element()? {
-                    if entries.len() == MAX_ENTRIES {
-                        return Err(too_many());
+                    match entries.len() {
+                        MAX_ENTRIES => return Err(too_many()),
+                        // a list of nodes, then: without growing again and again
+                        FEW => entries.reserve(MANY),
+                        _ => {}
                     }
                     entries.push(entry);
                 }

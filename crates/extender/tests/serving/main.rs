@@ -6,6 +6,8 @@
     reason = "tests make and break their own files"
 )]
 
+mod beside_api;
+mod cluster;
 mod hostile;
 mod judging;
 mod lies;

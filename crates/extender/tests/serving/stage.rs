@@ -10,7 +10,10 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use schedpatch_extender::run::{Running, Settings, start};
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
+use schedpatch_service::api::Api;
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
@@ -27,6 +30,10 @@ pub enum Behaviour {
     Moves(String),
     /// Without end
     Floods,
+    /// With this body, after a while
+    Late(Duration, String),
+    /// With this body, in ten pieces with pauses between them that take this long together
+    Drips(Duration, String),
 }
 
 /// A Prometheus that does as it is told, whatever the query; only `stuck` is never answered.
@@ -81,22 +88,7 @@ impl Prometheus {
     async fn connection(self, stream: impl AsyncRead + AsyncWrite + Unpin) -> Option<()> {
         let mut stream = BufReader::new(stream);
         loop {
-            let (mut head, mut length) = (String::new(), 0);
-            loop {
-                let mut line = String::new();
-                if stream.read_line(&mut line).await.ok()? == 0 {
-                    return None;
-                }
-                if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                    length = value.trim().parse().ok()?;
-                }
-                if line.trim().is_empty() {
-                    break;
-                }
-                head.push_str(&line);
-            }
-            let mut body = vec![0; length];
-            stream.read_exact(&mut body).await.ok()?;
+            let (head, body) = read_request(&mut stream).await?;
             let is_stuck = body.starts_with(b"query=stuck");
             self.requests.lock().expect("unpoisoned").push(head + &String::from_utf8_lossy(&body));
             if is_stuck {
@@ -104,6 +96,7 @@ impl Prometheus {
             }
             let behaviour = self.behaviour.lock().expect("unpoisoned").clone();
             let mut place = "/elsewhere".to_owned();
+            let mut pause = Duration::ZERO;
             let (status, text, sent) = match behaviour {
                 Behaviour::Moves(to) => {
                     place = to;
@@ -119,10 +112,23 @@ impl Prometheus {
                 Behaviour::Hangs => std::future::pending().await,
                 Behaviour::Breaks => (200, "{\"status\":\"success\",\"data\":{\"resul".to_owned(), 1000),
                 Behaviour::Says(status, text) => (status, text.clone(), text.len()),
+                Behaviour::Late(after, text) => {
+                    tokio::time::sleep(after).await;
+                    (200, text.clone(), text.len())
+                }
+                Behaviour::Drips(during, text) => {
+                    pause = during / 10;
+                    (200, text.clone(), text.len())
+                }
             };
             let head = format!("HTTP/1.1 {status} x\r\nlocation: {place}\r\ncontent-length: {sent}\r\n\r\n");
             stream.write_all(head.as_bytes()).await.ok()?;
-            stream.write_all(text.as_bytes()).await.ok()?;
+            for piece in text.as_bytes().chunks(text.len() / 10 + 1) {
+                if !pause.is_zero() {
+                    tokio::time::sleep(pause).await;
+                }
+                stream.write_all(piece).await.ok()?;
+            }
             if sent != text.len() {
                 return None;
             }
@@ -139,6 +145,27 @@ impl Prometheus {
             values.iter().map(|(node, value)| format!(r#"{{"metric":{{"node":"{node}"}},"value":[1,"{value}"]}}"#));
         self.set(Behaviour::Says(200, vector(&series.collect::<Vec<_>>().join(","))));
     }
+}
+
+/// The next request of a client: its head and its body.
+pub async fn read_request(stream: &mut (impl AsyncBufRead + Unpin)) -> Option<(String, Vec<u8>)> {
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if stream.read_line(&mut line).await.ok()? == 0 {
+            return None;
+        }
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+        head.push_str(&line);
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.ok()?;
+    Some((head, body))
 }
 
 pub fn vector(series: &str) -> String {
@@ -192,6 +219,14 @@ impl Stage {
     }
 
     pub async fn with(prometheus: Prometheus, text: &str, tls: Option<(PathBuf, PathBuf)>) -> Self {
+        Self::start(prometheus, text, tls, None).await
+    }
+
+    pub async fn with_api(prometheus: Prometheus, text: &str, api: Api) -> Self {
+        Self::start(prometheus, text, None, Some(api)).await
+    }
+
+    async fn start(prometheus: Prometheus, text: &str, tls: Option<(PathBuf, PathBuf)>, api: Option<Api>) -> Self {
         let file = scratch().join("extender.yaml");
         std::fs::write(&file, text).expect("written");
         let settings = Settings {
@@ -202,7 +237,7 @@ impl Stage {
             own_namespace: Some("schedpatch".to_owned()),
             weight: 5,
         };
-        let (address, running) = start(settings, None).await.expect("it starts");
+        let (address, running) = start(settings, api).await.expect("it starts");
         Self { address, prometheus, file, _running: running }
     }
 
