@@ -7,6 +7,7 @@
 mod deadline;
 mod error;
 mod foreign_write;
+mod garbage;
 mod guard;
 mod host_fs;
 mod journal;
@@ -19,7 +20,7 @@ mod store;
 mod target;
 mod trial;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 pub use deadline::Deadline;
 pub use error::ApplyError;
@@ -37,6 +38,7 @@ use crate::observe::{Snapshot, State};
 use crate::plan::{Direction, Plan, Step, StepKind};
 use crate::revision::Digest;
 use crate::timestamp::Timestamp;
+use garbage::Garbage;
 use replace::Staged;
 use store::{RevisionDir, Store};
 use target::{Meanwhile, Successor, Target};
@@ -154,6 +156,7 @@ pub fn carry_out(
     };
     let mut meanwhile = None;
     if let Some(step) = plan.commit() {
+        restart::refuse_unreadable(writer, plan, direction)?;
         let restarts = restart::running_before(writer, plan)?;
         journal = journal.intending(step.path.clone(), journal::flight(plan, step, restarts, now));
         on_disk = journal::before_commit(&journal, state, direction);
@@ -179,7 +182,12 @@ pub fn carry_out(
         receipt.kept = overwritten.and_then(|text| store.keep_overwritten(&text).ok());
     }
     let asked = if is_to_load && !receipt.committed { restart::load(writer, plan) } else { Ok(()) };
-    let asked = asked.and_then(|()| restart::ask(writer, plan, &store, journal, receipt.committed));
+    let asked = asked.and_then(|()| restart::ask(writer, plan, &store, journal.clone(), receipt.committed));
+    if matches!(asked, Err(ApplyError::NotLoaded { .. }))
+        && trial::take_back(writer, (plan, snapshot), &store, &journal)?
+    {
+        return asked.map(|()| receipt);
+    }
     if receipt.committed && direction.is_way_back() {
         restart::let_go_for_person(writer, plan);
     }
@@ -360,40 +368,4 @@ fn report_files(plan: &Plan, on_event: &mut dyn FnMut(Done<'_>)) {
         .iter()
         .filter(|step| step.kind == StepKind::WriteFile)
         .for_each(|step| on_event(Done::Wrote(&step.path)));
-}
-
-/// Unused files of ours.
-struct Garbage<'s> {
-    texts: Vec<&'s str>,
-    revisions: Vec<&'s str>,
-}
-
-impl<'s> Garbage<'s> {
-    /// Of what was there before, all that neither the journal nor any manifest as it was seen names.
-    fn of(journal: &Journal, snapshot: &'s Snapshot, plan: &Plan) -> Self {
-        let Snapshot { state, facts, .. } = snapshot;
-        if state.damaged.is_some() {
-            // who cannot read what is needed removes nothing
-            return Self { texts: Vec::new(), revisions: Vec::new() };
-        }
-        let texts: Vec<String> = journal.texts().iter().map(Digest::to_string).collect();
-        let revisions = journal.revisions();
-        let is_needed = |name: &str| {
-            revisions.contains(name)
-                || plan.revision.as_deref() == Some(name)
-                || facts.mentioning(name).next().is_some()
-        };
-        Self {
-            texts: names(&state.text_names).filter(|name| !texts.iter().any(|text| text == name)).collect(),
-            revisions: names(&state.revisions).filter(|name| !is_needed(name)).collect(),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.texts.is_empty() && self.revisions.is_empty()
-    }
-}
-
-fn names(set: &BTreeSet<String>) -> impl Iterator<Item = &str> {
-    set.iter().map(String::as_str)
 }

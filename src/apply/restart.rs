@@ -9,8 +9,8 @@ use super::error::ApplyError;
 use super::store::Store;
 use super::{Plan, Writer};
 use crate::journal::Journal;
-use crate::plan::{StepKind, TargetNow};
-use crate::target::{Activation, Restartable, Restarter};
+use crate::plan::{Direction, StepKind, TargetNow};
+use crate::target::{Activation, NotLoaded, Restartable, Restarter};
 
 /// What runs before a commit that a restart must follow.
 pub(super) fn running_before(writer: &Writer<'_>, plan: &Plan) -> Result<Option<String>, ApplyError> {
@@ -33,7 +33,10 @@ pub(super) fn ask(
     let failed = |why| failed("restart the scheduler of", target, why, committed);
     let is_new = restarter.must_load() && !journal.is_loaded();
     if is_new {
-        restarter.load(&at, plan.loads.as_deref()).map_err(failed)?;
+        restarter.load(&at, plan.loads.as_deref()).map_err(|error| match error {
+            NotLoaded::Unasked(why) => failed(why),
+            NotLoaded::Overridden(why) => not_loaded(target, why),
+        })?;
         journal = journal.loaded(&restarter.instance(&at).map_err(failed)?);
         store.write_journal(&journal)?;
         store.sync_journal()?;
@@ -70,7 +73,14 @@ pub(super) fn load(writer: &Writer<'_>, plan: &Plan) -> Result<(), ApplyError> {
         return Ok(());
     };
     let loaded = restarter.load(&at(writer, target), plan.loads.as_deref());
-    loaded.map_err(|why| failed("have the new text loaded of", target, why, true))
+    loaded.map_err(|error| failed("have the new text loaded of", target, error.into_words(), true))
+}
+
+/// Refuses a new text that whoever starts the scheduler would not start it with, before anything is written. The way back is never
+/// refused.
+pub(super) fn refuse_unreadable(writer: &Writer<'_>, plan: &Plan, direction: Direction) -> Result<(), ApplyError> {
+    let Some((target, restarter)) = restarter(plan).filter(|_| !direction.is_way_back()) else { return Ok(()) };
+    restarter.why_unreadable(&at(writer, target)).map_or(Ok(()), |why| Err(not_loaded(target, why)))
 }
 
 fn at<'a>(writer: &'a Writer<'_>, target: &'a TargetNow) -> Restartable<'a> {
@@ -80,6 +90,10 @@ fn at<'a>(writer: &'a Writer<'_>, target: &'a TargetNow) -> Restartable<'a> {
 fn restarter(plan: &Plan) -> Option<(&TargetNow, &'static dyn Restarter)> {
     let target = plan.target.as_ref()?;
     Some((target, target.kind.activation(&target.spec).restarter()?))
+}
+
+fn not_loaded(target: &TargetNow, why: String) -> ApplyError {
+    ApplyError::NotLoaded { path: target.path.to_string(), why }
 }
 
 fn failed(doing: &'static str, target: &TargetNow, why: String, committed: bool) -> ApplyError {
