@@ -63,6 +63,14 @@ class Server:
     def show(self, name, unit="k3s"):
         return self.run("systemctl", "show", f"--property={name}", "--value", unit).strip()
 
+    def command_line(self, unit="k3s"):
+        """The words that systemd has loaded for the unit."""
+        return re.search(r"argv\[\]=(.*?) ; ignore_errors=", self.show("ExecStart", unit))[1].split()
+
+    def is_active(self):
+        """Whether systemd says that k3s has started and is not ending."""
+        return self.run("systemctl is-active k3s", check=False).strip() == "active"
+
     def log(self):
         return (BEDS / self.bed.name / self.name / "log/k3s.log").read_text()
 

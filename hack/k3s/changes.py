@@ -1,5 +1,6 @@
 """What people do every day: install, change, by hand or not, test, uninstall; and others who edit the same files."""
 
+import re
 import time
 
 from .bed import DROP_IN, DROP_INS, ROOT, STATE, UNIT, VOLATILE, wait
@@ -13,20 +14,30 @@ def patch_and_uninstall(release):
     """One restart each; the unit's bytes are those from before."""
     server = release.node
     release.remove()
-    before, starts = unit(server), server.starts()
+    before, starts, command = unit(server), server.starts(), server.command_line()
     release.helm("install")
     release.expect_ready()
     one_restart(server, starts)
     assert b"--kube-scheduler-arg=config=/" in unit(server) and not server.is_trying(), unit(server).decode()
+    systemd_agrees(server, command)
     starts = server.starts()
     release.uninstall()
     wait(server.answers, "a scheduler after the uninstall")
     assert unit(server) == before, unit(server).decode()
+    assert server.command_line() == command, server.command_line()
     assert "--config=" not in server.last_scheduler(), server.last_scheduler()
     one_restart(server, starts)
     files = server.run(f"find {DROP_INS} {VOLATILE} {STATE} -type f 2>/dev/null", check=False)
     assert "schedpatch" not in files, files
     assert not server.annotations(), server.annotations()
+
+
+def systemd_agrees(server, before):
+    """systemd reads the edited unit as the editor meant it: one more argument, and nothing else."""
+    now, own = server.command_line(), server.last_scheduler().split(" --config=")[1].split()[0]
+    assert now == [*before, f"--kube-scheduler-arg=config={own}"], f"{before} became {now}"
+    said = server.run(f"systemd-analyze verify --man=no {UNIT} 2>&1", check=False)
+    assert "k3s.service" not in said, said
 
 
 def one_restart(server, before, expected=1):
@@ -85,8 +96,12 @@ def manual_mode(release):
     server.restart()
     release.expect_ready()
     one_restart(server, starts, 2)
-    undone = server.run("helm", "uninstall", "schedpatch", "--namespace", NAMESPACE, "--wait", "--timeout=60s", check=False)
+    undone = server.run(f"helm uninstall schedpatch --namespace {NAMESPACE} --wait --timeout=60s 2>&1; echo exit $?", check=False)
+    assert "exit 1" in undone, f"helm uninstall did not wait for the restart: {undone}"
     wait(lambda: unit(server) == before, f"the unit as it was; helm: {undone}", 60)
+    program = f"{ROOT}/target/image/schedpatch"
+    said = server.run(f"{program} uninstall --timeout 20s --kubeconfig /etc/rancher/k3s/k3s.yaml 2>&1; echo exit $?", check=False)
+    assert "exit 1" in said and "systemctl daemon-reload && systemctl restart k3s" in said, said
     server.restart()
     wait(server.answers, "a scheduler")
     release.remove()
@@ -125,7 +140,8 @@ def a_later_list_that_drops_ours(release):
     try:
         server.restart()
         wait(server.answers, "a scheduler")
-        wait(lambda: server.annotations().get("phase") != "Ready", "another phase than Ready", 90)
+        told = release.wait_for(server, "Blocked", seconds=90)
+        assert told.get("reason") == "K3sConfigOverridden" and "95-theirs.yaml" in told.get("message", ""), told
     finally:
         server.run("rm", f"{DROP_INS}/95-theirs.yaml")
     server.restart()
@@ -137,12 +153,12 @@ def the_installer_again(release):
     """It writes the unit anew and restarts k3s; the agent puts the edit back, with one more restart at most."""
     server = release.node
     ready(release)
-    starts = server.starts()
+    starts, number = server.starts(), generation(server)
     assert "restarted" in server.bed.verb("install-k3s", server.name)
-    put_back(release, starts)
-    starts = server.starts()
+    put_back(release, starts, number)
+    starts, number = server.starts(), generation(server)
     server.bed.verb("install-k3s", server.name, "--", "--disable", "traefik")
-    put_back(release, starts)
+    put_back(release, starts, number)
     assert "'traefik'" in unit(server).decode(), unit(server).decode()
     server.bed.verb("install-k3s", server.name)
     wait(lambda: b"--kube-scheduler-arg=config=/" in unit(server), "the edit is back", 90)
@@ -151,13 +167,19 @@ def the_installer_again(release):
     release.remove()
 
 
-def put_back(release, starts):
-    """The agent may be so quick that its restart and the installer's are one."""
+def generation(server):
+    """How many commits there were: each is in the comment of the unit."""
+    return int(re.search(rb"# schedpatch-undo: .*?note=[0-9a-f]{12}%20(\d+)", unit(server))[1])
+
+
+def put_back(release, starts, number):
+    """One commit. The agent may be so quick that its restart and the installer's are one."""
     server = release.node
     wait(lambda: b"--kube-scheduler-arg=config=/" in unit(server), "the edit is back", 90)
     release.expect_ready()
     time.sleep(QUIET)
     assert server.starts() - starts in (1, 2), f"{server.starts() - starts} restarts of k3s"
+    assert generation(server) - number == 1, f"{generation(server) - number} commits"
 
 
 def add_foreign(server):
@@ -179,8 +201,10 @@ def foreign_edits_in_between(release):
     release.expect_ready()
     now = unit(server).decode()
     assert FOREIGN in now and "# theirs\n" in now, now
+    starts = server.starts()
     release.uninstall()
     wait(server.answers, "a scheduler")
+    one_restart(server, starts)
     head, command = before.split("    server \\\n", 1)
     assert unit(server).decode() == f"{head}    server \\\n{FOREIGN}{command}# theirs\n", unit(server).decode()
     server.bed.verb("install-k3s", server.name)
@@ -310,9 +334,11 @@ clientConnection: {{kubeconfig: /var/lib/rancher/k3s/server/cred/scheduler.kubec
         # what both say must be the same
         release.helm("install", f"extraHostPaths={{{beside}}}", mark=mark)
         release.expect_ready()
-        assert server.last_scheduler().count("--config=") == 1, server.last_scheduler()
+        shown = server.last_scheduler()
+        assert shown.count("--config=") == 1 and f"--config={STATE}/revisions/" in shown, shown
+        assert f"--kube-scheduler-arg=config={STATE}/revisions/" in unit(server).decode(), unit(server).decode()
         release.uninstall()
-        wait(lambda: server.runs_with() == mark, "the person's configuration again")
+        wait(lambda: f"--config={place}" in server.last_scheduler() and server.answers(), "the person's configuration again")
         assert unit(server) == by_hand, unit(server).decode()
     finally:
         release.remove()

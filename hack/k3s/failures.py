@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from .bed import BEDS, wait
+from .bed import BEDS, DROP_IN, UNIT, wait
 from .changes import QUIET, one_restart
 from .release import SETTLE, ready, unit
 
@@ -45,13 +45,15 @@ def without_comments(text):
     return [line for line in text.splitlines() if not line.startswith(b"#")]
 
 
-def killed_at(step, moment):
+def killed_at(step, moment, method="execstart", text=unit):
     """A check that kills the agent at a moment of a change; the next one brings it to its end, with one restart in all."""
 
     def check(release):
         server = release.node
-        ready(release)
-        starts, before = server.starts(), unit(server)
+        if method != "execstart":
+            release.remove()
+        ready(release, f"k3s.method={method}")
+        starts, before = server.starts(), text(server)
         victims = server.agent_pids()
         release.change()
         end = time.monotonic() + 90
@@ -66,6 +68,8 @@ def killed_at(step, moment):
         release.expect_ready(seconds=300)
         assert not server.is_trying(), "the volatile drop-in is left"
         one_restart(server, starts)
+        if method != "execstart":
+            release.remove()
 
     check.__name__ = f"the_agent_is_killed_{step}"
     return check
@@ -90,6 +94,37 @@ KILLED = [
     killed_at("as_the_unit_is_written", written),
     killed_at("as_the_trial_is_removed", lambda server, starts, before: written(server, starts, before) and not server.is_trying()),
 ]
+
+
+def own_file(server):
+    try:
+        return server.path(DROP_IN).read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+KILLED += [
+    killed_at("as_a_file_is_tried", lambda server, *_: server.is_trying(), "drop-in", own_file),
+    killed_at("while_k3s_restarts_with_a_file", restarted, "drop-in", own_file),
+    killed_at("as_the_file_is_written", lambda server, _, before: own_file(server) not in (before, None), "drop-in", own_file),
+]
+
+
+def killed_in_an_uninstall(release):
+    """As the unit is restored; the next agent finishes it: the unit as it was, one restart, no trace."""
+    server = release.node
+    release.remove()
+    before = unit(server)
+    ready(release)
+    starts = server.starts()
+    server.kubectl("-n", "kube-system", "annotate", "lease", "schedpatch-rollout", "schedpatch.io/uninstall=now")
+    wait(lambda: server.path(UNIT).exists() and unit(server) == before, "the unit as it was", 90, pause=0.0005)
+    server.kill_agent()
+    release.uninstall()
+    wait(server.answers, "a scheduler after the uninstall")
+    assert unit(server) == before, unit(server).decode()
+    assert "--config=" not in server.last_scheduler(), server.last_scheduler()
+    one_restart(server, starts)
 
 
 def killed_while_rolling_back(release):
@@ -154,10 +189,15 @@ def power_cut_after_the_commit(release):
     wait(lambda: unit(server) != before, "the unit is written", 120, pause=0.0005)
     known = server.starts()
     server.lose()
+    new = server.last_scheduler(known).split(" --config=")[1].split()[0]
+    assert new.encode() in unit(server), f"not what was tried: {unit(server).decode()}"
     server.come_back()
+    wait(lambda: server.starts() > known and server.last_scheduler(known + 1), "a scheduler", 60)
+    first = server.last_scheduler(known + 1)
+    assert f"--config={new}" in first, f"after the loss another command line ran: {first}"
     release.expect_ready()
     time.sleep(QUIET)
-    assert server.starts() - known <= 2, f"{server.starts() - known} starts of k3s after the loss"
+    assert server.starts() - known == 1, f"{server.starts() - known} starts of k3s after the loss"
 
 
 def late_scheduler(release):

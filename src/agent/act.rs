@@ -60,12 +60,17 @@ impl Agent {
         Turn::Again
     }
 
-    /// Asks for the restart that a commit still needs, whatever is wanted now: work that was begun is finished.
-    pub(super) fn restart_scheduler(&mut self) -> bool {
+    /// Finishes what a commit began, whatever is wanted now and whether or not the sources can be read: the restart that it still
+    /// needs, and the proven text that is not in the target yet. Returns whether something was done.
+    pub(super) fn finish_commit(&mut self, seen: &Seen) -> bool {
+        let must_restart = seen.journal.is_restart_due() && self.now() >= self.work.restart_again_at;
+        if !must_restart && !seen.must_keep() {
+            return false;
+        }
         match self.write(Direction::Judge, Initiator::Agent, None) {
             Ok(outcome) => outcome.receipt.is_some_and(|receipt| receipt.restart_failed.is_none()),
             Err(finding) => {
-                tracing::warn!("cannot restart the scheduler: {}", NodeState::blocked(&finding).message);
+                tracing::warn!("cannot finish the last change: {}", NodeState::blocked(&finding).message);
                 false
             }
         }

@@ -48,7 +48,7 @@ impl Agent {
             Permission::Away(why) if changes_image(&seen.plan) => return image_waits(&why).into(),
             Permission::Denied(_) | Permission::Away(_) | Permission::Free => {}
         }
-        if let Some(rest) = self.must_brake(change, is_drift) {
+        if let Some(rest) = self.must_brake(change, is_drift).or_else(|| self.rest_while_not_loaded(change)) {
             return rest.into();
         }
         let (reason, message) = match (is_drift, change) {
@@ -76,6 +76,13 @@ impl Agent {
             }
             Err(finding) => Rest::blocked(&finding, RETRY).into(),
         }
+    }
+
+    /// Each try of what systemd does not load costs the host two reloads of all its units.
+    fn rest_while_not_loaded(&self, change: Change) -> Option<Rest> {
+        let (finding, until) = self.work.not_loaded.as_ref().filter(|_| change != Change::Files)?;
+        let after = until.saturating_sub(self.now());
+        (!after.is_zero()).then(|| Rest::blocked(finding, after))
     }
 
     /// Why no commit may follow now, whatever it is for.

@@ -84,6 +84,8 @@ struct Work {
     is_pending: bool,
     /// The trial of a text
     trial: Option<(Digest, Trial)>,
+    /// The text that the scheduler was seen to run with when it was judged last
+    runs: Option<Digest>,
     /// How often in a row the API had nothing new to say
     asked_in_vain: u32,
     /// What is wanted, and since when
@@ -94,6 +96,12 @@ struct Work {
     failure: Option<Failure>,
     /// Why the restart that a commit needs could not be asked for
     restart_failed: Option<String>,
+    /// How often in a row it could not be asked for
+    restart_failures: u32,
+    /// When it is asked for again
+    restart_again_at: Duration,
+    /// A change that systemd did not load, and when it is tried again
+    not_loaded: Option<(Finding, Duration)>,
     /// The text that came back then
     came_back: Option<Digest>,
     /// An original that does not run without our edit either
@@ -207,7 +215,7 @@ impl Agent {
             if self.sweep_preflights(&seen) {
                 continue;
             }
-            if seen.journal.is_restart_due() && self.restart_scheduler() {
+            if self.finish_commit(&seen) {
                 continue;
             }
             self.note_others(&seen);

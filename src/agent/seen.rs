@@ -77,6 +77,15 @@ impl Seen {
         is_unproven && hold.is_none()
     }
 
+    /// Whether the text in place was proven, and the place of its trial is still there: the target must get the text, or a restart
+    /// of the host would bring the earlier one back.
+    pub fn must_keep(&self) -> bool {
+        let target = self.plan.target.as_ref();
+        let mut files = self.snapshot.facts.files();
+        let file = target.and_then(|target| files.find(|file| file.path == target.path));
+        self.was_proven() && self.journal.hold.is_none() && file.is_some_and(|file| file.trial.is_some())
+    }
+
     /// Whether the commit in place was made together with this mark, or before it.
     pub fn came_by_rollback(&self, bad: &Bad) -> bool {
         self.journal.current.as_ref().is_some_and(|commit| bad.since >= commit.since)

@@ -1,7 +1,9 @@
 //! Everything that the agent writes to the host goes through here, and on through `reconcile`.
 
-use super::{Agent, Seen};
-use crate::apply::{self, Deadline};
+use std::time::Duration;
+
+use super::{Agent, HEALTH_INTERVAL, RETRY, Seen};
+use crate::apply::{self, ApplyError, Deadline};
 use crate::finding::Finding;
 use crate::journal::Initiator;
 use crate::plan::Direction;
@@ -58,7 +60,8 @@ impl Agent {
     }
 
     pub(super) fn request(&self, direction: Direction, initiator: Initiator) -> Request<'_> {
-        Request::new(&self.settings, direction, initiator, &self.command, self.options.lock_timeout)
+        let request = Request::new(&self.settings, direction, initiator, &self.command, self.options.lock_timeout);
+        Request { runs: self.work.runs, ..request }
     }
 
     pub(super) fn env(&self) -> Env<'_> {
@@ -66,7 +69,13 @@ impl Agent {
     }
 
     pub(super) fn note(&mut self, outcome: Result<Outcome, Finding>) -> Result<Outcome, Finding> {
-        let outcome = outcome.inspect_err(|_| self.reporting.counts.failures += 1)?;
+        let now = self.now();
+        let outcome = outcome.inspect_err(|finding| {
+            self.reporting.counts.failures += 1;
+            if finding.rule == ApplyError::NOT_LOADED {
+                self.work.not_loaded = Some((finding.clone(), now + RETRY));
+            }
+        })?;
         if let Some(receipt) = outcome.receipt.as_ref().filter(|receipt| receipt.committed) {
             self.reporting.counts.commits += 1;
             self.work.committed = Some(self.now());
@@ -80,6 +89,9 @@ impl Agent {
             self.reporting.counts.failures += 1;
             tracing::warn!("cannot restart the scheduler, will retry: {message}");
         }
+        self.work.restart_failures = if failed.is_some() { self.work.restart_failures.saturating_add(1) } else { 0 };
+        let pause = HEALTH_INTERVAL * 2_u32.pow(self.work.restart_failures.min(5));
+        self.work.restart_again_at = now + if failed.is_some() { pause.min(RETRY) } else { Duration::ZERO };
         self.work.restart_failed = failed;
         Ok(outcome)
     }

@@ -44,6 +44,14 @@ pub enum ApplyError {
         /// Whether the target was replaced before
         committed: bool,
     },
+    /// Whoever starts the scheduler would not start it with the new text
+    #[error("cannot have k3s start with the new text of {path}: {why}; k3s was not restarted")]
+    NotLoaded {
+        /// The target
+        path: String,
+        /// What is loaded in its place
+        why: String,
+    },
     /// The system refused a call
     #[error("cannot {doing} {path}: {error}")]
     Io {
@@ -59,6 +67,9 @@ pub enum ApplyError {
 }
 
 impl ApplyError {
+    /// The rule of [`Self::NotLoaded`]
+    pub(crate) const NOT_LOADED: &str = "not-loaded";
+
     /// The same, known to have come after the commit.
     #[must_use]
     pub(crate) fn after_commit(self) -> Self {
@@ -91,6 +102,10 @@ impl ApplyError {
                     "nothing was changed; mend it, or leave the restart to a person: --k3s-restart manual"
                 };
                 Finding::error("service-manager", self.to_string(), way_out).in_file(path)
+            }
+            Self::NotLoaded { path, .. } => {
+                let way_out = "take ExecStart= out of that drop-in, or let the agent read it (chart value extraHostPaths); it is tried again";
+                Finding::error(Self::NOT_LOADED, self.to_string(), way_out).in_file(path)
             }
             Self::Io { path, error, committed, .. } => {
                 let state = if *committed {

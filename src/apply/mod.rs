@@ -156,6 +156,7 @@ pub fn carry_out(
     };
     let mut meanwhile = None;
     if let Some(step) = plan.commit() {
+        restart::refuse_unreadable(writer, plan, direction)?;
         let restarts = restart::running_before(writer, plan)?;
         journal = journal.intending(step.path.clone(), journal::flight(plan, step, restarts, now));
         on_disk = journal::before_commit(&journal, state, direction);
@@ -181,7 +182,12 @@ pub fn carry_out(
         receipt.kept = overwritten.and_then(|text| store.keep_overwritten(&text).ok());
     }
     let asked = if is_to_load && !receipt.committed { restart::load(writer, plan) } else { Ok(()) };
-    let asked = asked.and_then(|()| restart::ask(writer, plan, &store, journal, receipt.committed));
+    let asked = asked.and_then(|()| restart::ask(writer, plan, &store, journal.clone(), receipt.committed));
+    if matches!(asked, Err(ApplyError::NotLoaded { .. }))
+        && trial::take_back(writer, (plan, snapshot), &store, &journal)?
+    {
+        return asked.map(|()| receipt);
+    }
     if receipt.committed && direction.is_way_back() {
         restart::let_go_for_person(writer, plan);
     }

@@ -9,8 +9,9 @@ use super::error::ApplyError;
 use super::store::Store;
 use super::{Plan, Writer};
 use crate::journal::Journal;
-use crate::plan::{StepKind, TargetNow};
-use crate::target::{Activation, Restartable, Restarter};
+use crate::plan::{Direction, StepKind, TargetNow};
+use crate::revision::Digest;
+use crate::target::{Activation, NotLoaded, Restartable, Restarter};
 
 /// What runs before a commit that a restart must follow.
 pub(super) fn running_before(writer: &Writer<'_>, plan: &Plan) -> Result<Option<String>, ApplyError> {
@@ -33,7 +34,10 @@ pub(super) fn ask(
     let failed = |why| failed("restart the scheduler of", target, why, committed);
     let is_new = restarter.must_load() && !journal.is_loaded();
     if is_new {
-        restarter.load(&at, plan.loads.as_deref()).map_err(failed)?;
+        restarter.load(&at, plan.loads.as_deref()).map_err(|error| match error {
+            NotLoaded::Unasked(why) => failed(why),
+            NotLoaded::Overridden(why) => not_loaded(target, why),
+        })?;
         journal = journal.loaded(&restarter.instance(&at).map_err(failed)?);
         store.write_journal(&journal)?;
         store.sync_journal()?;
@@ -45,13 +49,17 @@ pub(super) fn ask(
     store.write_journal(&journal.issued())
 }
 
-/// Before the files of our edit are removed: whoever starts the scheduler must not need them any more.
-pub fn let_go(writer: &Writer<'_>, plan: &Plan) -> Result<(), ApplyError> {
+/// Before the files of our edit are removed: whoever starts the scheduler must not need them any more. `runs` is the text that the
+/// scheduler was seen to run with: where a person restarts it and nobody else may be asked, that shows the same.
+pub fn let_go(writer: &Writer<'_>, plan: &Plan, runs: Option<Digest>) -> Result<(), ApplyError> {
     let Some(target) = &plan.target else { return Ok(()) };
-    let (Activation::Restart(restarter) | Activation::Person(restarter)) = target.kind.activation(&target.spec) else {
-        return Ok(());
-    };
+    let activation = target.kind.activation(&target.spec);
+    let (Activation::Restart(restarter) | Activation::Person(restarter)) = activation else { return Ok(()) };
     let done = restarter.let_go(&at(writer, target));
+    let is_by_person = matches!(activation, Activation::Person(_));
+    if is_by_person && plan.commit().is_none() && target.ours().is_none() && runs == Some(target.digest) {
+        return Ok(());
+    }
     done.map_err(|why| failed("remove our files, which systemd may still need to start", target, why, true))
 }
 
@@ -60,7 +68,7 @@ pub(super) fn let_go_for_person(writer: &Writer<'_>, plan: &Plan) {
     let target = plan.target.as_ref();
     if target.is_some_and(|target| matches!(target.kind.activation(&target.spec), Activation::Person(_))) {
         // the person lets systemd read its units in any case
-        let _ = let_go(writer, plan);
+        let _ = let_go(writer, plan, None);
     }
 }
 
@@ -70,7 +78,14 @@ pub(super) fn load(writer: &Writer<'_>, plan: &Plan) -> Result<(), ApplyError> {
         return Ok(());
     };
     let loaded = restarter.load(&at(writer, target), plan.loads.as_deref());
-    loaded.map_err(|why| failed("have the new text loaded of", target, why, true))
+    loaded.map_err(|error| failed("have the new text loaded of", target, error.into_words(), true))
+}
+
+/// Refuses a new text that whoever starts the scheduler would not start it with, before anything is written. The way back is never
+/// refused.
+pub(super) fn refuse_unreadable(writer: &Writer<'_>, plan: &Plan, direction: Direction) -> Result<(), ApplyError> {
+    let Some((target, restarter)) = restarter(plan).filter(|_| !direction.is_way_back()) else { return Ok(()) };
+    restarter.why_unreadable(&at(writer, target)).map_or(Ok(()), |why| Err(not_loaded(target, why)))
 }
 
 fn at<'a>(writer: &'a Writer<'_>, target: &'a TargetNow) -> Restartable<'a> {
@@ -80,6 +95,10 @@ fn at<'a>(writer: &'a Writer<'_>, target: &'a TargetNow) -> Restartable<'a> {
 fn restarter(plan: &Plan) -> Option<(&TargetNow, &'static dyn Restarter)> {
     let target = plan.target.as_ref()?;
     Some((target, target.kind.activation(&target.spec).restarter()?))
+}
+
+fn not_loaded(target: &TargetNow, why: String) -> ApplyError {
+    ApplyError::NotLoaded { path: target.path.to_string(), why }
 }
 
 fn failed(doing: &'static str, target: &TargetNow, why: String, committed: bool) -> ApplyError {

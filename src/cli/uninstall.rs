@@ -116,7 +116,7 @@ impl Args {
         began: Instant,
     ) -> Result<String, Finding> {
         let until = began + self.timeout;
-        let mut told: BTreeSet<String> = BTreeSet::new();
+        let (mut told, mut asked_for_restart) = (BTreeSet::<String>::new(), BTreeSet::<String>::new());
         loop {
             // the API may be away for a moment: the leader of etcd is restarted, or a load balancer changes
             let (_, record) = patiently(until, || read(lease)).await?;
@@ -128,6 +128,12 @@ impl Args {
             for node in left.done.iter().chain(&left.annotated) {
                 if told.insert(node.clone()) {
                     let _ = writeln!(std::io::stderr(), "{:>6.1}s  {node}: removed", began.elapsed().as_secs_f64());
+                }
+            }
+            for node in must_restart(&left, &nodes) {
+                if asked_for_restart.insert(node.name.clone()) {
+                    let seconds = began.elapsed().as_secs_f64();
+                    let _ = writeln!(std::io::stderr(), "{seconds:>6.1}s  {}: {}", node.name, node.message);
                 }
             }
             if left.is_done() {
@@ -142,6 +148,13 @@ impl Args {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
+}
+
+/// The nodes that wait for a person's restart, with the command in their message: nothing goes on there before.
+fn must_restart<'n>(left: &Leftover, nodes: &'n [NodeSummary]) -> impl Iterator<Item = &'n NodeSummary> {
+    let is_waiting =
+        |node: &&NodeSummary| (node.phase.as_str(), node.reason.as_str()) == ("Restoring", "RestartRequired");
+    nodes.iter().filter(is_waiting).filter(|node| left.waits.contains(&node.name))
 }
 
 fn all_done(left: &Leftover) -> String {
@@ -206,4 +219,29 @@ fn nobody_there(left: &[&String]) -> Finding {
     let way_out =
         "run schedpatch restore --purge on each of these nodes, or install the chart again and then uninstall it";
     Finding::error("no-agents", message, way_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_nodes_that_wait_for_a_person_are_named_with_their_command() {
+        let node = |name: &str, phase: &str, reason: &str| NodeSummary {
+            name: name.to_owned(),
+            phase: phase.to_owned(),
+            reason: reason.to_owned(),
+            ..NodeSummary::default()
+        };
+        let nodes = [
+            node("cp1", "Restoring", "RestartRequired"),
+            node("cp2", "Restoring", "Uninstalling"),
+            // an earlier change waits for its restart, and the request has not come there
+            node("cp3", "RestartRequired", "RestartRequired"),
+            node("cp4", "Restoring", "RestartRequired"),
+        ];
+        let left = Leftover { waits: ["cp1", "cp2", "cp3"].map(str::to_owned).to_vec(), ..Leftover::default() };
+        let found: Vec<&str> = must_restart(&left, &nodes).map(|node| node.name.as_str()).collect();
+        assert_eq!(found, ["cp1"]);
+    }
 }

@@ -45,6 +45,21 @@ impl Journal {
         self
     }
 
+    /// The journal without a restart that nothing needs any more: the text it was for was never loaded, and the target has another
+    /// one. A restart of the host in that moment forgets a text on trial, and starts the scheduler with the target itself.
+    #[must_use]
+    pub fn without_lost_text(mut self, in_place: Digest, generation: Option<u64>) -> Self {
+        let of = self.current.as_ref().map(|commit| (commit.text, commit.generation));
+        self.restart = self.restart.take().filter(|restart| {
+            let is_lost = restart.state == RestartState::Due
+                && !restart.is_loaded
+                && restart.text != in_place
+                && of.is_some_and(|(text, committed)| text == restart.text && Some(committed) != generation);
+            !is_lost
+        });
+        self
+    }
+
     /// The journal once the new text is loaded while this runs.
     #[must_use]
     pub fn loaded(mut self, running: &str) -> Self {

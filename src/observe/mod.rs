@@ -104,7 +104,7 @@ pub fn take_snapshot_after(settings: &Settings, scope: Scope, before: Option<&Sn
     let is_same = |before: &&Snapshot| before.facts.manifests == facts.manifests && before.facts.around == facts.around;
     let same = before.filter(is_same);
     let specs = same.map_or_else(|| read_specs(settings, &facts), |before| before.specs.clone());
-    note_restart(settings, &specs, &mut state);
+    note_restart(settings, &facts, &specs, &mut state);
     let bases = match same {
         Some(before) => read_bases(&root, before.bases.keys().cloned()),
         None => read_bases(&root, base_paths(settings, &facts, &specs).into_iter()),
@@ -120,12 +120,16 @@ pub fn take_snapshot_after(settings: &Settings, scope: Scope, before: Option<&Sn
 }
 
 /// A restart that was asked for has happened once something else runs. Whoever cannot be asked says nothing.
-fn note_restart(settings: &Settings, specs: &Specs, state: &mut State) {
+fn note_restart(settings: &Settings, facts: &HostFacts, specs: &Specs, state: &mut State) {
     let target = state.journal.target.as_ref().filter(|_| state.journal.awaits_restart());
     let Some(target) = target.cloned() else { return };
     let Some(Ok(spec)) = specs.get(target.as_str()) else { return };
     let restarter = settings.kind_in(&target.parent()).and_then(|kind| kind.activation(spec).restarter());
     let Some(restarter) = restarter else { return };
+    if let Some(text) = facts.digest_of(&target).filter(|_| restarter.must_load()) {
+        let generation = spec.ours.as_ref().map(|ours| ours.generation);
+        state.journal = std::mem::take(&mut state.journal).without_lost_text(text, generation);
+    }
     let at = Restartable { host_root: &settings.host_root, target: &target, spec };
     // first whether it is under way: what happens after this question is seen by the next
     let Ok(is_pending) = restarter.is_pending(&at) else { return };

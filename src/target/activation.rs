@@ -37,6 +37,24 @@ pub struct Restartable<'a> {
     pub spec: &'a SchedulerSpec,
 }
 
+/// Why a new text is not loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotLoaded {
+    /// Nobody could be asked
+    Unasked(String),
+    /// Everything was read anew, and something else has the last word
+    Overridden(String),
+}
+
+impl NotLoaded {
+    /// In words.
+    pub fn into_words(self) -> String {
+        match self {
+            Self::Unasked(why) | Self::Overridden(why) => why,
+        }
+    }
+}
+
 /// Restarts a scheduler.
 pub trait Restarter: Debug + Send + Sync {
     /// What runs now: every start has another name. Empty while nothing runs. Asked before the first write, so this is also the
@@ -51,8 +69,14 @@ pub trait Restarter: Debug + Send + Sync {
         false
     }
 
+    /// Asked before a new text is written: why whoever starts the scheduler would not start it with that text. An `Err` of
+    /// [`Restarter::load`] says the same afterwards.
+    fn why_unreadable(&self, _at: &Restartable<'_>) -> Option<String> {
+        None
+    }
+
     /// Lets whoever starts the scheduler read the new text, which names this configuration file.
-    fn load(&self, _at: &Restartable<'_>, _config: Option<&str>) -> Result<(), String> {
+    fn load(&self, _at: &Restartable<'_>, _config: Option<&str>) -> Result<(), NotLoaded> {
         Ok(())
     }
 

@@ -28,7 +28,7 @@ use crate::finding::Finding;
 use crate::host::HostPath;
 use crate::revision::Digest;
 
-pub use activation::{Activation, Restartable, Restarter};
+pub use activation::{Activation, NotLoaded, Restartable, Restarter};
 pub use around::{Around, Context, FileText, HostFiles, Program};
 pub use elsewhere::{SCHEDULER_PODS, SchedulerElsewhere, StartState, schedulers_elsewhere};
 pub use file::{OnTrial, TargetFile};

@@ -55,6 +55,8 @@ rules! {
         UnitShape = "unit-shape", "write it as the installer of k3s does, or leave the unit as it is: --k3s-method drop-in";
         /// A drop-in of the unit sets the command line in its place.
         UnitOverridden = "unit-overridden", "take ExecStart= out of that drop-in, or leave the unit as it is: --k3s-method drop-in";
+        /// The method drop-in cannot try a new command line before it counts.
+        Untriable = "k3s-untriable", "correct what the message names, or have no trial and restart k3s yourself: --k3s-restart manual";
         /// The unit does not start a k3s server.
         NoServer = "no-k3s-server", "name the unit of the server with --target FILE";
         /// More than one unit starts a k3s server.

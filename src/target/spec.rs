@@ -58,8 +58,20 @@ pub struct Service {
     pub starts_again: bool,
     /// What tells its program from another of the same name: it may be replaced while a text is on trial
     pub program: String,
+    /// Its command line as its files have it
+    pub command: Vec<String>,
+    /// The drop-ins that were read for it
+    pub drop_ins: Vec<String>,
     /// Where the server of this node can be asked, whatever the others say
     pub server: String,
+}
+
+impl Service {
+    /// Whether a drop-in was read; `/lib` may be another name of `/usr/lib`.
+    pub fn reads(&self, drop_in: &str) -> bool {
+        let bare = |path: &str| path.strip_prefix("/usr").unwrap_or(path).to_owned();
+        self.drop_ins.iter().any(|own| bare(own) == bare(drop_in))
+    }
 }
 
 /// How the one who runs a scheduler calls it.

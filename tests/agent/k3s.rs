@@ -430,3 +430,163 @@ fn nothing_is_written_where_systemd_cannot_be_asked() {
         node.until(Phase::Ready, 200).await;
     });
 }
+
+#[test]
+fn a_proven_text_is_written_while_nothing_else_can_be_had_from_the_sources() {
+    // refused, and gone
+    for bad in [Some("kind: ["), None] {
+        story(|mut node| async move {
+            let root = server(&mut node, BY_TRIAL);
+            node.pass(5).await;
+            node.source(&config("one"));
+            node.start();
+            node.until(Phase::Ready, 120).await;
+            let before = read(&root, UNIT).expect("there");
+            node.source(&config("two"));
+            node.until(Phase::Verifying, 60).await;
+            match bad {
+                Some(text) => node.source(text),
+                None => fs::remove_file(node.dir.join("source/config.yaml")).expect("removed"),
+            }
+            node.ring(&node.dir.join("source/config.yaml"));
+            node.pass(120).await;
+            let (unit, runs) = (
+                read(&root, UNIT).expect("there"),
+                machine(&root, |machine| machine.config().map(str::to_owned)).expect("it has one"),
+            );
+            assert!(unit != before && unit.contains(&runs), "{bad:?}: {unit}");
+            assert_eq!((read(&root, TRIAL), restarts(&root)), (None, 2), "{bad:?}");
+            let wanted = if bad.is_some() { Phase::Blocked } else { Phase::Pending };
+            assert_eq!(node.phase(), wanted, "{bad:?}");
+            reboot(&root);
+            assert_eq!(machine(&root, |machine| machine.config().map(str::to_owned)), Some(runs), "{bad:?}");
+        });
+    }
+}
+
+#[test]
+fn a_unit_that_cannot_be_edited_is_tried_with_the_method_drop_in() {
+    // a backslash that does not continue the line, and an option without a value
+    for tail in ["\\  ", "--kube-scheduler-arg"] {
+        story(|mut node| async move {
+            let root = server(&mut node, BY_DROP_IN);
+            let text = TEXT.replace(
+                "ExecStart=/usr/local/bin/k3s \\\n    server \\\n",
+                &format!("ExecStart=/usr/local/bin/k3s server {tail}\n"),
+            );
+            assert_ne!(text, TEXT);
+            fs::write(root.join(&UNIT[1..]), &text).expect("written");
+            reload(&root);
+            start(&root);
+            node.pass(5).await;
+            node.source(&config("one"));
+            node.start();
+            node.until(Phase::Ready, 120).await;
+            assert_eq!((read(&root, UNIT), read(&root, TRIAL), restarts(&root)), (Some(text), None, 1), "{tail}");
+        });
+    }
+}
+
+/// What a package puts beside the unit, where a pod does not see it.
+fn vendor(command: &str) -> (String, String) {
+    let path = "/usr/lib/systemd/system/k3s.service.d/99-vendor.conf".to_owned();
+    (path, format!("[Service]\nExecStart=\nExecStart={command}\n"))
+}
+
+#[test]
+fn what_systemd_does_not_load_is_taken_back_without_a_restart() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        // so far it changes nothing
+        machine(&root, |machine| machine.hidden = Some(vendor("/usr/local/bin/k3s server")));
+        reload(&root);
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.start();
+        let is_told = |message: &str| message.contains("99-vendor.conf") && message.contains("k3s was not restarted");
+        node.until_report("told", 120, |report| is_told(&report.node_state.message)).await;
+        let before = machine(&root, |machine| machine.reloads);
+        node.pass(300).await;
+        let reloads = machine(&root, |machine| machine.reloads) - before;
+        assert!(reloads <= 2 * 300 / 30, "{reloads} reloads of all units");
+        assert_eq!((read(&root, UNIT).as_deref(), read(&root, TRIAL), restarts(&root)), (Some(TEXT), None, 0));
+        assert_eq!(node.journal().restart, None);
+        node.stop().await.expect("it ends");
+        assert_eq!(restarts(&root), 0);
+        machine(&root, |machine| machine.hidden = None);
+        reload(&root);
+        node.start();
+        node.until(Phase::Ready, 200).await;
+        assert_eq!((read(&root, TRIAL), restarts(&root)), (None, 1));
+    });
+}
+
+#[test]
+fn a_command_line_from_a_drop_in_that_nobody_could_read_is_left_alone() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        // systemd reads it before the drop-in of a trial, which would win until it is removed
+        let (path, text) = vendor("/usr/local/bin/k3s server --debug");
+        machine(&root, |machine| machine.hidden = Some((path.replace("99-", "10-"), text)));
+        reload(&root);
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.start();
+        node.until_report("told", 120, |report| report.node_state.message.contains("10-vendor.conf")).await;
+        assert_eq!((read(&root, UNIT).as_deref(), read(&root, TRIAL), restarts(&root)), (Some(TEXT), None, 0));
+        // one that says nothing about the command line is no obstacle
+        let text = "[Service]\nTimeoutAbortSec=5\n".to_owned();
+        machine(&root, |machine| machine.hidden = Some((path, text)));
+        reload(&root);
+        node.until(Phase::Ready, 200).await;
+        assert_eq!((read(&root, TRIAL), restarts(&root)), (None, 1));
+    });
+}
+
+#[test]
+fn a_k3s_that_is_replaced_in_a_trial_begins_it_anew() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_TRIAL);
+        node.options.limits.settle = Duration::from_mins(1);
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Verifying, 60).await;
+        node.pass(45).await;
+        fs::write(root.join("usr/local/bin/k3s"), "v1.36.3+k3s1 of another build").expect("written");
+        node.pass(45).await;
+        assert!(read(&root, TRIAL).is_some(), "what the other program did proves nothing of this one");
+        node.until(Phase::Ready, 60).await;
+        assert_eq!((read(&root, TRIAL), restarts(&root)), (None, 1));
+    });
+}
+
+#[test]
+fn what_a_person_restarts_is_uninstalled_where_systemd_cannot_be_asked() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_PERSON);
+        machine(&root, |machine| machine.is_silent = true);
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::RestartRequired, 60).await;
+        reload(&root);
+        start(&root);
+        node.until(Phase::Ready, 120).await;
+        let file = machine(&root, |machine| machine.config().map(str::to_owned)).expect("it has one");
+        node.api.annotate_lease("schedpatch.io/uninstall", "now");
+        node.until_report("told", 120, |report| report.node_state.reason == "RestartRequired").await;
+        node.pass(300).await;
+        assert_eq!((node.phase(), read(&root, UNIT).as_deref()), (Phase::Restoring, Some(TEXT)));
+        assert!(read(&root, &file).is_some(), "systemd would still start k3s with it");
+        // one that ends by itself starts with the command line that systemd has loaded
+        start(&root);
+        node.pass(120).await;
+        assert!(read(&root, &file).is_some(), "systemd still starts k3s with it");
+        reload(&root);
+        start(&root);
+        node.until(Phase::Restored, 200).await;
+        assert!(!root.join("var/lib/schedpatch/revisions").exists());
+        assert_eq!(restarts(&root), 0);
+    });
+}

@@ -1,6 +1,7 @@
 //! A k3s server: tried, kept, restored and taken back, killed before every call; each commit is followed by one restart, and a host
 //! that loses power in a trial runs what it ran before.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,10 +14,12 @@ use schedpatch::reconcile::{self, Env, Outcome, Request};
 use schedpatch::settings::Settings;
 use schedpatch::timestamp::Timestamp;
 
+use crate::support::disk::{Disk, Image, materialise};
 use crate::support::faulty_fs::{Fault, FaultyFs};
 use crate::support::pretended_k3s::{
     BY_DROP_IN, BY_PERSON, BY_TRIAL, DROP_IN, TEXT, TRIAL, UNIT, age, install, machine, read, reboot, reload, start,
 };
+use crate::support::rng::Rng;
 
 struct Host {
     root: PathBuf,
@@ -42,8 +45,12 @@ impl Host {
 
     /// Takes our edit out and leaves no trace; whether none is left.
     fn purge(&self) -> bool {
+        self.purge_through(&RealFs).expect("it runs")
+    }
+
+    fn purge_through(&self, fs: &dyn HostFs) -> Result<bool, String> {
         let request = Request { purge: true, ..self.request(Direction::Restore) };
-        Self::carry_out(&request, &RealFs).expect("it runs").purged == Some(true)
+        Ok(Self::carry_out(&request, fs)?.purged == Some(true))
     }
 
     fn request(&self, direction: Direction) -> Request<'_> {
@@ -118,6 +125,10 @@ impl Story {
     fn restarts(self) -> u64 {
         u64::from(self != Self::Keep)
     }
+
+    fn wants_ours(self) -> bool {
+        matches!(self, Self::Try | Self::Keep)
+    }
 }
 
 /// The file that the method edits, as it is without us and as it is now.
@@ -131,8 +142,7 @@ fn check(story: Story, host: &Host, platforms: Platforms, before: u64, words: &s
     assert_eq!(read(&host.root, TRIAL).is_some(), story == Story::Try, "{words}: the place of the trial");
     assert_eq!(now == original, story != Story::Keep, "{words}: the target, {now:?}");
     assert_eq!(host.restarts(), before + story.restarts(), "{words}: restarts");
-    let runs_ours = matches!(story, Story::Try | Story::Keep);
-    assert_eq!(host.config().is_some(), runs_ours, "{words}: what runs");
+    assert_eq!(host.config().is_some(), story.wants_ours(), "{words}: what runs");
     if story.restarts() > 0 {
         assert_eq!(host.journal().restart.map(|restart| restart.state), Some(RestartState::Done), "{words}");
     }
@@ -190,6 +200,9 @@ fn a_host_that_loses_power_in_a_trial_runs_what_it_ran_before() {
             let (original, now) = target(&host, platforms);
             assert_eq!((host.config(), now), (None, original), "no power before call {at}");
             let before = host.restarts();
+            // the agent finishes first what a commit began, and the boot has done that
+            host.run(Direction::Judge, &RealFs).expect("it is looked at");
+            assert_eq!(host.restarts(), before, "the boot was a restart already: no power before call {at}");
             host.run(Direction::Apply, &RealFs).expect("it is tried again");
             age(&host.root, 60);
             host.run(Direction::Judge, &RealFs).expect("it is noted");
@@ -235,4 +248,116 @@ fn after_a_purge_a_server_that_ends_before_a_person_restarts_it_comes_up_again()
     // systemd starts it anew with the command line that it has loaded
     start(&host.root);
     assert_eq!((host.config(), host.restarts()), (None, 0), "its file is gone");
+}
+
+#[test]
+fn killed_before_a_text_that_is_not_loaded_is_taken_back_the_next_run_does_it() {
+    let hidden = || {
+        let text = "[Service]\nExecStart=\nExecStart=/usr/local/bin/k3s server\n".to_owned();
+        Some(("/usr/lib/systemd/system/k3s.service.d/99-vendor.conf".to_owned(), text))
+    };
+    for platforms in [BY_TRIAL, BY_DROP_IN] {
+        let prepared = |name: &str| {
+            let host = Host::new(name, platforms);
+            machine(&host.root, |machine| machine.hidden = hidden());
+            reload(&host.root);
+            host
+        };
+        let fs = FaultyFs::new(Fault::None);
+        prepared("count-hidden").run(Direction::Apply, &fs).expect_err("systemd does not load it");
+        for at in 0..=fs.calls().len() {
+            let host = prepared("hidden");
+            let _ = host.run(Direction::Apply, &FaultyFs::new(Fault::Kill(at)));
+            // as the agent does: first what a commit began, then what is wanted
+            let _ = host.run(Direction::Judge, &RealFs);
+            host.run(Direction::Apply, &RealFs).expect_err("systemd does not load it");
+            let (original, now) = target(&host, platforms);
+            assert_eq!((read(&host.root, TRIAL), now, host.restarts()), (None, original, 0), "killed before call {at}");
+            assert_eq!(host.journal().restart, None, "killed before call {at}");
+        }
+    }
+}
+
+#[test]
+fn killed_in_an_uninstall_it_is_finished_with_one_restart_and_no_trace() {
+    for platforms in [BY_TRIAL, BY_DROP_IN] {
+        let fs = FaultyFs::new(Fault::None);
+        Story::Restore.prepare("count-uninstall", platforms).purge_through(&fs).expect("it runs");
+        for at in 0..=fs.calls().len() {
+            let host = Story::Restore.prepare("uninstall", platforms);
+            let before = host.restarts();
+            let _ = host.purge_through(&FaultyFs::new(Fault::Kill(at)));
+            age(&host.root, 60);
+            assert!(host.purge(), "killed before call {at}: something is left");
+            let (original, now) = target(&host, platforms);
+            assert_eq!((now, read(&host.root, TRIAL)), (original, None), "killed before call {at}");
+            assert_eq!((host.config(), host.restarts()), (None, before + 1), "killed before call {at}");
+            assert!(!host.root.join("var/lib/schedpatch").exists(), "killed before call {at}");
+        }
+    }
+}
+
+/// What was written and not synced may be lost, or cut in half.
+#[test]
+fn power_lost_after_every_call_in_every_way_leaves_a_server_that_starts_and_recovers() {
+    let mut images = 0;
+    for platforms in [BY_TRIAL, BY_DROP_IN] {
+        for story in Story::ALL {
+            let host = story.prepare("loss", platforms);
+            let (mut disk, (_, old)) = (Disk::of(&host.root), target(&host, platforms));
+            let fs = FaultyFs::new(Fault::None);
+            host.run(story.direction(), &fs).expect("it runs");
+            let (original, new) = target(&host, platforms);
+            let calls = fs.effects();
+            let (mut rng, mut seen) = (Rng::new(1), BTreeSet::new());
+            for number in 0..=calls.len() {
+                for mut image in disk.images(&mut rng) {
+                    // what is in /run is in memory
+                    image.retain(|path, _| !path.starts_with("/run/systemd/system/") || path == "/run/systemd/system/");
+                    let words = format!("{story:?}, power lost after {number} of {} calls", calls.len());
+                    let (_, now) = target_in(&image, platforms);
+                    assert!(now == old || now == new, "{words}: {now:?}");
+                    if number == calls.len() && story != Story::Try {
+                        assert_eq!(now, new, "{words}: what is done stays done");
+                    }
+                    if seen.insert(image.clone()) {
+                        materialise(&image, &host.root);
+                        recover(story, &host, &words);
+                        let (_, now) = target(&host, platforms);
+                        assert!(story.wants_ours() || now == original, "{words}: {now:?}");
+                    }
+                }
+                if let Some(call) = calls.get(number) {
+                    disk.play(call);
+                }
+            }
+            images += seen.len();
+        }
+    }
+    println!("{images} disks of a k3s server recovered from");
+}
+
+/// The target as a disk has it.
+fn target_in(image: &Image, platforms: Platforms) -> (&'static str, Option<String>) {
+    let path = if std::ptr::eq(platforms, BY_TRIAL) { UNIT } else { DROP_IN };
+    let content = image.get(path).and_then(|(content, _)| content.clone());
+    (path, content.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// The host starts, and what was begun is finished.
+fn recover(story: Story, host: &Host, words: &str) {
+    reboot(&host.root);
+    age(&host.root, 60);
+    let booted = host.config();
+    let is_whole = |config: &String| read(&host.root, config).is_some_and(|text| text.contains("\"parallelism\": 8"));
+    assert!(booted.iter().all(is_whole), "{words}: what the server started with is not there");
+    let before = host.restarts();
+    for direction in [Direction::Judge, story.direction(), Direction::Judge] {
+        host.run(direction, &RealFs).unwrap_or_else(|why| panic!("{words}: {why}"));
+        age(&host.root, 60);
+    }
+    assert_eq!(host.config().is_some(), story.wants_ours(), "{words}: what runs");
+    assert!(host.config().iter().all(is_whole), "{words}: the configuration");
+    let restarts = host.restarts() - before;
+    assert!(restarts <= 1 && (restarts == 1 || booted.is_some() == story.wants_ours()), "{words}: {restarts} restarts");
 }

@@ -13,6 +13,7 @@ use crate::support::faulty_fs::{Fault, FaultyFs};
 use schedpatch::finding::Finding;
 use schedpatch::journal::Initiator;
 use schedpatch::plan::{self, Direction, Plan, StepKind};
+use schedpatch::platform::{K3sOptions, Method};
 use schedpatch::reconcile::{self, Env, Request};
 use schedpatch::settings::Settings;
 use schedpatch::timestamp::Timestamp;
@@ -170,6 +171,34 @@ fn every_case_gives_its_plan_and_can_be_undone() {
     }
     println!("{edited} cases edited and undone");
     assert!(edited >= 20, "only {edited} cases were edited");
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// The agent tries a new command line of k3s before it writes it: `90-schedpatch.conf` is what it tries.
+#[test]
+fn every_k3s_server_that_restarts_safely_gives_its_trial() {
+    let (mut failures, mut tried) = (Vec::new(), Vec::new());
+    for case in cases(&root()) {
+        let name = case.file_name().expect("a folder has a name").to_string_lossy().into_owned();
+        if !name.starts_with("k3s-") {
+            continue;
+        }
+        let copy = copy(&case, &format!("trial-{name}"));
+        let is_drop_in = fs::read_to_string(copy.join("flags")).unwrap_or_default().contains("--k3s-method=drop-in");
+        let method = if is_drop_in { Method::DropIn } else { Method::ExecStart };
+        let settings =
+            Settings { platforms: K3sOptions { method, by_person: false, tries: true }.platforms(), ..settings(&copy) };
+        let snapshot = observe::take_snapshot(&settings).expect("it can be looked at");
+        let plan = plan::make(&snapshot, &settings, Direction::Apply);
+        if plan.is_refused() {
+            failures.push(format!("{name} is refused: {:?}", plan.findings));
+        }
+        if let Some(content) = plan.trial.and_then(|trial| trial.content) {
+            expect(&case, "90-schedpatch.conf", &content, &mut failures);
+            tried.push(name);
+        }
+    }
+    assert!(tried.iter().any(|name| name == "k3s-drop-in-blanks-after-backslash"), "{tried:?}");
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 

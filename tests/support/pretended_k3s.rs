@@ -61,6 +61,8 @@ pub struct Machine {
     pub is_silent: bool,
     /// systemd refuses to restart anything
     pub refuses: bool,
+    /// A drop-in that systemd reads and schedpatch does not see: its path and its text
+    pub hidden: Option<(String, String)>,
 }
 
 static MACHINES: LazyLock<Mutex<HashMap<PathBuf, Machine>>> = LazyLock::new(Mutex::default);
@@ -92,14 +94,17 @@ pub fn read(root: &Path, path: &str) -> Option<String> {
 /// `systemctl daemon-reload`
 pub fn reload(root: &Path) {
     let text = read(root, UNIT).unwrap_or_default();
-    let trial = read(root, TRIAL);
+    let trial = read(root, TRIAL).map(|text| (TRIAL.to_owned(), text));
+    let hidden = machine(root, |machine| machine.hidden.clone());
+    let mut beside: Vec<(String, String)> = trial.into_iter().chain(hidden).collect();
+    beside.sort_by_key(|(path, _)| path.rsplit('/').next().map(str::to_owned));
     let fragment = Unit::parse(UNIT, text.as_bytes());
-    let drop_ins: Vec<Unit<'_>> = trial.iter().map(|text| Unit::parse(TRIAL, text.as_bytes())).collect();
+    let drop_ins: Vec<Unit<'_>> = beside.iter().map(|(path, text)| Unit::parse(path, text.as_bytes())).collect();
     let effective = effective(&fragment, &drop_ins).expect("systemd loads it");
     let words = effective.exec_start().expect("a command").argv();
     machine(root, |machine| {
         machine.loaded = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
-        machine.drop_ins = trial.iter().map(|_| TRIAL.to_owned()).collect();
+        machine.drop_ins = beside.iter().map(|(path, _)| path.clone()).collect();
     });
 }
 
@@ -190,6 +195,9 @@ impl ServiceManager for Pretended {
     }
 
     fn reload(&self, root: &Path) -> Result<(), SystemdError> {
+        if machine(root, |machine| machine.is_silent) {
+            return Err(SystemdError::Silent { seconds: 20 });
+        }
         machine(root, |machine| machine.reloads += 1);
         reload(root);
         Ok(())

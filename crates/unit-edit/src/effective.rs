@@ -1,6 +1,6 @@
 //! A unit and its drop-ins together.
 
-use super::argument::quote;
+use super::argument::{escape_marks, quote};
 use super::error::{Error, ErrorKind};
 use super::unit::{ExecStart, Unit};
 
@@ -60,19 +60,40 @@ impl<'a> Effective<'a> {
     /// A drop-in that sets these very commands, whatever the files before it say: to try a command line before it is
     /// written into the unit.
     pub fn to_drop_in(&self) -> Result<Vec<u8>, Error> {
+        self.to_drop_in_with(0, &[])
+    }
+
+    /// The same with further arguments for the last command, as the program gets them: behind so many words of its command line,
+    /// since a program may not read what follows a word that it does not expect.
+    pub fn to_drop_in_with(&self, behind: usize, more: &[&str]) -> Result<Vec<u8>, Error> {
         let mut text = b"[Service]\nExecStart=\n".to_vec();
-        for command in &self.commands {
+        let mut wanted = Vec::new();
+        for (number, command) in self.commands.iter().enumerate() {
+            let own = command.words().len() - command.arguments().len();
+            let is_last = number + 1 == self.commands.len();
+            let more: Vec<Vec<u8>> = more
+                .iter()
+                .filter(|_| is_last)
+                .map(|word| escape_marks(word, command.prefixes().keeps_variables).into_bytes())
+                .collect();
+            let mut words: Vec<&[u8]> = command.words().iter().map(|word| word.text.as_slice()).collect();
+            let at = (own + behind.saturating_sub(1)).min(words.len());
+            words.splice(at..at, more.iter().map(Vec::as_slice));
+            let mut argv = command.argv();
+            let at = behind.max(1).min(argv.len());
+            argv.splice(at..at, more.iter().cloned());
+            wanted.push((command.prefixes(), argv));
             if command.prefixes().uses_shell {
                 let message = "a shell runs this command (prefix |), which older versions of systemd do not know; remove the prefix";
                 return Err(command.unit.refuse_line(ErrorKind::Shape, command.line(), message));
             }
             text.extend(b"ExecStart=");
-            for (index, word) in command.words().iter().enumerate() {
+            for (index, word) in words.into_iter().enumerate() {
                 let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.%@:+!".contains(byte);
                 match index {
-                    0 if word.text.iter().all(is_plain) => text.extend(&word.text),
-                    0 => text.extend(quote(&word.text)),
-                    _ => text.extend([b" \\\n    ", quote(&word.text).as_slice()].concat()),
+                    0 if word.iter().all(is_plain) => text.extend(word),
+                    0 => text.extend(quote(word)),
+                    _ => text.extend([b" \\\n    ", quote(word).as_slice()].concat()),
                 }
             }
             text.push(b'\n');
@@ -82,7 +103,7 @@ impl<'a> Effective<'a> {
             commands.iter().map(|command| (command.prefixes(), command.argv())).collect::<Vec<_>>()
         };
         match self.commands.last() {
-            Some(last) if copy.check().is_err() || words(&copy.exec_starts()) != words(&self.commands) => {
+            Some(last) if copy.check().is_err() || words(&copy.exec_starts()) != wanted => {
                 let message = "cannot write this command line in another way; write it with fewer escapes";
                 Err(last.unit.refuse_line(ErrorKind::Unproven, last.line(), message))
             }

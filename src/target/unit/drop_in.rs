@@ -2,10 +2,8 @@
 
 use std::fmt::Write as _;
 
-use unit_edit::Argument;
-
 use super::config::{self, SCHEDULER_ARG};
-use super::exec_start::argument;
+use super::exec_start::FLAG;
 use super::server::{self, Server};
 use super::spec;
 use crate::host::HostPath;
@@ -121,10 +119,10 @@ fn write(note: &str, arguments: &[String]) -> String {
 }
 
 /// The arguments of our file, as the command line gives them.
-pub(super) fn arguments(text: &str) -> Result<Vec<Argument>, Refusal> {
+pub(super) fn arguments(text: &str) -> Result<Vec<String>, Refusal> {
     let files = config::parse(HostPath::from("our file"), Ok(text.to_owned()))?;
     let values = files.values(SCHEDULER_ARG).map(|(values, _)| values).unwrap_or_default();
-    Ok(values.iter().map(|own| argument(own)).collect())
+    Ok(values.iter().map(|own| format!("{FLAG}{own}")).collect())
 }
 
 fn unreadable_mark() -> Refusal {

@@ -9,7 +9,7 @@ use crate::target::refusal::{Refusal, Rule};
 use crate::target::{Context, Definition, Ours, SchedulerSpec, Wanted};
 
 /// How the command line gives an argument to the scheduler.
-const FLAG: &str = "--kube-scheduler-arg=";
+pub(super) const FLAG: &str = "--kube-scheduler-arg=";
 
 /// The text of a unit.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Definition for ExecStart<'_> {
 }
 
 /// `name=value` as an argument of the command line, which takes the place of an earlier value.
-pub(super) fn argument(own: &str) -> Argument {
+fn argument(own: &str) -> Argument {
     let name = own.split_once('=').map_or(own, |(name, _)| name);
     Argument::new(format!("{FLAG}{own}")).named(format!("{FLAG}{name}="))
 }

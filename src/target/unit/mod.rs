@@ -15,7 +15,7 @@ mod trial;
 
 use super::{
     Activation, Candidates, Chosen, Context, Definition, Expectation, Here, HostFiles, Observer, OnTrial, Refusal,
-    SchedulerSpec, Service, ServiceExpectation, TargetFile, TargetKind, Words,
+    Rule, SchedulerSpec, Service, ServiceExpectation, TargetFile, TargetKind, Words,
 };
 use crate::finding::Finding;
 use crate::host::HostPath;
@@ -161,12 +161,18 @@ impl TargetKind for K3s {
         let drop_in = match self.method {
             Method::ExecStart => {
                 let base = Base { on_disk, unit_path: context.path, unit: on_disk };
-                trial::write(base, text, text, &[], context.around)?
+                trial::write(base, text, text, (0, &[]), context.around)?
             }
             Method::DropIn => {
                 let DropIn { unit: (unit_path, unit), .. } = DropIn::new(text, context)?;
+                let head = server::read(unit_path, unit, context.around, None)?.head;
                 let more = drop_in::arguments(text)?;
-                trial::write(Base { on_disk, unit_path, unit }, unit, text, &more, context.around)?
+                let tried = trial::write(Base { on_disk, unit_path, unit }, unit, text, (head, &more), context.around);
+                // the method drop-in is in use already, so it is no way out
+                tried.map_err(|refusal| match refusal.rule {
+                    Rule::UnitShape | Rule::UnitOverridden => Refusal { rule: Rule::Untriable, ..refusal },
+                    _ => refusal,
+                })?
             }
         };
         Ok(Some((trial::path(&spec.identity.name), drop_in)))

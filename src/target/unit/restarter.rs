@@ -2,7 +2,7 @@
 
 use super::{Method, trial};
 use crate::host::systemd::{ServiceManager, SystemdError, UnitState};
-use crate::target::{Restartable, Restarter};
+use crate::target::{NotLoaded, Restartable, Restarter};
 
 /// Restarts the unit of a server.
 #[derive(Debug)]
@@ -44,15 +44,31 @@ impl Restarter for UnitRestarter {
         true
     }
 
-    fn load(&self, at: &Restartable<'_>, config: Option<&str>) -> Result<(), String> {
-        self.manager.reload(at.host_root).map_err(|error| words(&error))?;
-        let unit = self.manager.unit(at.host_root, &at.spec.identity.name).map_err(|error| words(&error))?;
+    fn why_unreadable(&self, at: &Restartable<'_>) -> Option<String> {
+        let unit = self.manager.unit(at.host_root, &at.spec.identity.name).ok()?;
+        let service = at.spec.service.as_ref()?;
+        let unread: Vec<&str> = unit.drop_ins.iter().map(String::as_str).filter(|path| !service.reads(path)).collect();
+        let is_as_read = unit.commands.last().is_none_or(|loaded| is_same_command(loaded, &service.command));
+        // a drop-in that says nothing about the command line is no obstacle
+        (!is_trial(&unit) && !unread.is_empty() && !is_as_read).then(|| {
+            format!(
+                "systemd has loaded another command line than {} and its drop-ins have here, and it also reads {}, which is not readable here",
+                unit.fragment,
+                unread.join(", ")
+            )
+        })
+    }
+
+    fn load(&self, at: &Restartable<'_>, config: Option<&str>) -> Result<(), NotLoaded> {
+        let unasked = |error: SystemdError| NotLoaded::Unasked(words(&error));
+        self.manager.reload(at.host_root).map_err(unasked)?;
+        let unit = self.manager.unit(at.host_root, &at.spec.identity.name).map_err(unasked)?;
         match config {
             // a file beside the configuration of k3s is read by k3s itself, and while it is on trial the command line has it too
             Some(config) if self.method == Method::ExecStart || is_trial(&unit) => {
                 let word = format!("config={config}");
                 let names_it = unit.commands.iter().flatten().any(|own| own.ends_with(&word));
-                if names_it { Ok(()) } else { Err(not_loaded(&word, &unit.drop_ins)) }
+                if names_it { Ok(()) } else { Err(NotLoaded::Overridden(not_loaded(&word, &unit.drop_ins))) }
             }
             _ => Ok(()),
         }
@@ -69,6 +85,12 @@ impl Restarter for UnitRestarter {
     fn restart(&self, at: &Restartable<'_>) -> Result<(), String> {
         self.manager.restart(at.host_root, &at.spec.identity.name).map_err(|error| words(&error))
     }
+}
+
+/// Whether two command lines are the same, as far as they can be compared: systemd shows what specifiers stand for.
+fn is_same_command(loaded: &[String], read: &[String]) -> bool {
+    let is_same = |(loaded, read): (&String, &String)| loaded == read || read.contains('%');
+    loaded.len() == read.len() && loaded.iter().zip(read).all(is_same)
 }
 
 /// Whether systemd has read the place of a trial.

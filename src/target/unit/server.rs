@@ -15,13 +15,22 @@ const DATA_DIR: &str = "/var/lib/rancher/k3s";
 /// The file that k3s reads unless it is told otherwise.
 pub(super) const CONFIG_FILE: &str = "/etc/rancher/k3s/config.yaml";
 
-/// Where systemd looks for drop-ins; of two with one name, the one in the earlier directory counts.
-const UNIT_DIRS: [&str; 5] = [
+/// Where systemd looks for units and drop-ins (`systemd-analyze unit-paths`); of two with one name, the one in the earlier directory
+/// counts. A pod sees only those that are mounted.
+const UNIT_DIRS: [&str; 13] = [
+    "/etc/systemd/system.control",
+    "/run/systemd/system.control",
+    "/run/systemd/transient",
+    "/run/systemd/generator.early",
     "/etc/systemd/system",
+    "/etc/systemd/system.attached",
     "/run/systemd/system",
+    "/run/systemd/system.attached",
+    "/run/systemd/generator",
     "/usr/local/lib/systemd/system",
     "/usr/lib/systemd/system",
     "/lib/systemd/system",
+    "/run/systemd/generator.late",
 ];
 
 /// A k3s server as its unit starts it.
@@ -29,8 +38,14 @@ const UNIT_DIRS: [&str; 5] = [
 pub(super) struct Server {
     /// Name of the unit
     pub unit: String,
+    /// Its whole command line
+    pub command: Vec<String>,
+    /// How many words of it are before the arguments of the server
+    pub head: usize,
     /// Its arguments
     pub arguments: Vec<String>,
+    /// The drop-ins that were read
+    pub drop_ins: Vec<String>,
     /// The file and line of a drop-in that sets the command line in place of the unit
     pub overridden_by: Option<(String, usize)>,
     /// Whether a stop ends the server's own process only
@@ -61,11 +76,11 @@ pub(super) fn read(path: &str, text: &str, host: &dyn HostFiles, own: Own<'_>) -
     let words: Vec<String> =
         command.argv().iter().map(|word| String::from_utf8_lossy(word).replace("%%", "%")).collect();
     let program = String::from_utf8_lossy(command.path()).into_owned();
-    let arguments = server_arguments(&program, &words).ok_or_else(|| no_server(unit_name))?;
+    let (head, arguments) = server_arguments(&program, &words).ok_or_else(|| no_server(unit_name))?;
     host.note_program(&program);
 
     let said = |names: &[&str], variable: &str| {
-        let of_flags = flag_values(arguments, names).pop();
+        let of_flags = flag_values(&arguments, names).pop();
         of_flags.or_else(|| environment.get(variable).cloned()).filter(|value| !value.is_empty())
     };
     let config_file = said(&["--config", "-c"], "K3S_CONFIG_FILE").unwrap_or_else(|| CONFIG_FILE.to_owned());
@@ -78,7 +93,10 @@ pub(super) fn read(path: &str, text: &str, host: &dyn HostFiles, own: Own<'_>) -
     };
     Ok(Server {
         unit: unit_name.to_owned(),
-        arguments: arguments.to_vec(),
+        command: words,
+        head,
+        arguments,
+        drop_ins: texts.iter().map(|(path, _)| path.clone()).collect(),
         overridden_by: effective.overridden_by(path).map(|(file, line)| (file.to_owned(), line)),
         kills_process_only: is_last("KillMode", b"process"),
         starts_again: is_last("Restart", b"always"),
@@ -88,11 +106,17 @@ pub(super) fn read(path: &str, text: &str, host: &dyn HostFiles, own: Own<'_>) -
     })
 }
 
-/// The arguments behind `k3s server`; nothing for another program or another command.
-fn server_arguments<'w>(program: &str, words: &'w [String]) -> Option<&'w [String]> {
+/// The arguments of `k3s server`, those before the command too (`k3s --debug server`), and how many words the command ends;
+/// nothing for another program or another command.
+fn server_arguments(program: &str, words: &[String]) -> Option<(usize, Vec<String>)> {
     let is_k3s = program.rsplit('/').next().is_some_and(|name| name.starts_with("k3s"));
-    match words.get(1).map(String::as_str) {
-        Some("server" | "start") if is_k3s => words.get(2..),
+    let mut at = 1;
+    while let Some(word) = words.get(at).filter(|word| word.starts_with('-')) {
+        // the one option of k3s itself that takes a value
+        at += if matches!(word.as_str(), "--data-dir" | "-d") { 2 } else { 1 };
+    }
+    match words.get(at).map(String::as_str) {
+        Some("server" | "start") if is_k3s => Some((at + 1, [words.get(1..at)?, words.get(at + 1..)?].concat())),
         _ => None,
     }
 }
@@ -116,7 +140,9 @@ pub(super) fn units(host: &dyn HostFiles) -> Vec<HostPath> {
 pub(super) fn drop_ins(unit: &str, host: &dyn HostFiles) -> Vec<(String, String)> {
     let mut found: BTreeMap<String, (HostPath, FileText)> = BTreeMap::new();
     let own = trial::path(unit);
-    for dir in UNIT_DIRS.iter().flat_map(|dir| [format!("{dir}/{unit}.d"), format!("{dir}/service.d")]) {
+    let own_dirs = UNIT_DIRS.iter().flat_map(|dir| prefixes(unit).map(move |name| format!("{dir}/{name}.d")));
+    // what holds for all services comes last
+    for dir in own_dirs.chain(UNIT_DIRS.iter().map(|dir| format!("{dir}/service.d"))) {
         let files = host.files_in(&dir);
         for path in files.into_iter().filter(|path| path.ends_with(".conf") && *path != own) {
             let Some(text) = host.text(&path) else { continue };
@@ -124,6 +150,13 @@ pub(super) fn drop_ins(unit: &str, host: &dyn HostFiles) -> Vec<(String, String)
         }
     }
     found.into_values().filter_map(|(path, text)| Some((String::from(path), text.ok()?))).collect()
+}
+
+/// The names of a unit's drop-in directories: its own, then those of its prefixes, `k3s-.service` for `k3s-prod.service`.
+fn prefixes(unit: &str) -> impl Iterator<Item = String> {
+    let bare = unit.strip_suffix(".service").unwrap_or(unit).trim_end_matches('-');
+    let dashes = bare.rmatch_indices('-').map(|(at, _)| format!("{}.service", &bare[..=at]));
+    std::iter::once(unit.to_owned()).chain(dashes.collect::<Vec<_>>())
 }
 
 /// The values of a flag, `--flag=value` and `--flag value`.
@@ -196,5 +229,40 @@ mod tests {
         let other = Around::default();
         let unit = "[Service]\nRestart=on-failure\nExecStart=/usr/local/bin/k3s server\n";
         assert!(!read("/etc/systemd/system/k3s.service", unit, &other, None).unwrap().starts_again);
+    }
+
+    #[test]
+    fn options_before_the_command_are_its_arguments_too() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let read = |text: &str| server_arguments("/usr/local/bin/k3s", &words(text));
+        assert_eq!(read("k3s server --a"), Some((2, words("--a"))));
+        assert_eq!(read("k3s --debug server --a"), Some((3, words("--debug --a"))));
+        assert_eq!(read("k3s --data-dir /x start"), Some((4, words("--data-dir /x"))));
+        assert_eq!(read("k3s --data-dir=/x server"), Some((3, words("--data-dir=/x"))));
+        assert_eq!((read("k3s agent"), read("k3s --debug agent"), read("k3s --debug")), (None, None, None));
+        assert_eq!(server_arguments("/usr/bin/other", &words("other server")), None);
+    }
+
+    #[test]
+    fn drop_ins_are_read_wherever_systemd_reads_them() {
+        let command = |tail: &str| format!("[Service]\nExecStart=\nExecStart=/usr/local/bin/k3s server {tail}\n");
+        let unit = "[Service]\nExecStart=/usr/local/bin/k3s server\n";
+        for place in [
+            "/etc/systemd/system.control/k3s-prod.service.d/50-x.conf",
+            "/etc/systemd/system/k3s-.service.d/50-x.conf",
+            "/usr/lib/systemd/system/service.d/50-x.conf",
+            "/run/systemd/generator.late/k3s-prod.service.d/50-x.conf",
+        ] {
+            let mut around = Around::default();
+            around.files.insert(HostPath::from(place), Ok(command("--debug")));
+            let found = read("/etc/systemd/system/k3s-prod.service", unit, &around, None).unwrap();
+            assert_eq!(found.overridden_by.as_ref().map(|(file, _)| file.as_str()), Some(place));
+            assert_eq!((found.arguments, found.drop_ins), (vec!["--debug".to_owned()], vec![place.to_owned()]));
+            // one of the same name in an earlier directory hides it, and what holds for all services comes last
+            let own = "/etc/systemd/system.control/k3s-prod.service.d/50-x.conf";
+            around.files.insert(HostPath::from(own), Ok(command("--own")));
+            let found = read("/etc/systemd/system/k3s-prod.service", unit, &around, None).unwrap();
+            assert_eq!(found.arguments, ["--own"], "{place}");
+        }
     }
 }

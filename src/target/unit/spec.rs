@@ -34,6 +34,8 @@ pub(super) fn of_server(server: &Server, around: &Around, ours: Option<Ours>) ->
             name: server.unit.clone(),
             spares_containers: server.kills_process_only,
             starts_again: server.starts_again,
+            command: server.command.clone(),
+            drop_ins: server.drop_ins.clone(),
             program: around.program.as_ref().map_or_else(String::new, |program| program.mark.clone()),
             server: server.endpoint(),
         }),

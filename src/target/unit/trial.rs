@@ -3,9 +3,9 @@
 //! It sets the whole command line, and holds the text that is on trial as comments, with the digest of what it was made from: a
 //! target or unit that somebody changed since makes it stale.
 
-use unit_edit::{Argument, Edit, Unit, effective};
+use unit_edit::{Unit, effective};
 
-use super::{OWNER, server};
+use super::server;
 use crate::host::HostPath;
 use crate::revision::Digest;
 use crate::target::refusal::{Refusal, Rule};
@@ -45,12 +45,13 @@ impl Base<'_> {
     }
 }
 
-/// The drop-in that tries a text: the command line that `unit` with its drop-ins sets, with further arguments.
+/// The drop-in that tries a text: the command line that `unit` with its drop-ins sets, with further arguments behind so many words of
+/// it. There they come before the arguments of the command line itself, like those of the files that k3s reads.
 pub(super) fn write(
     base: Base<'_>,
     unit: &str,
     text: &str,
-    more: &[Argument],
+    (behind, more): (usize, &[String]),
     host: &dyn HostFiles,
 ) -> Result<Vec<u8>, Refusal> {
     let name = base.unit_path.rsplit('/').next().unwrap_or_default();
@@ -58,10 +59,8 @@ pub(super) fn write(
     let texts = server::drop_ins(name, host);
     let drop_ins: Vec<Unit<'_>> = texts.iter().map(|(path, text)| Unit::parse(path, text.as_bytes())).collect();
     refuse_later_word(&drop_ins)?;
-    let mut command = effective(&fragment, &drop_ins)?.to_drop_in()?;
-    if !more.is_empty() {
-        command = Unit::parse(NAME, &command).edit(&Edit { owner: OWNER, note: "trial", arguments: more })?;
-    }
+    let more: Vec<&str> = more.iter().map(String::as_str).collect();
+    let command = effective(&fragment, &drop_ins)?.to_drop_in_with(behind, &more)?;
     let command =
         String::from_utf8(command).map_err(|_| Refusal::new(Rule::Unproven, "the command line is no UTF-8 text"))?;
     let mark = format!("{MARK}{} {}\n", base.digest(), Digest::of_bytes(text.as_bytes()));
@@ -116,7 +115,7 @@ mod tests {
         let base = Base { on_disk: UNIT, unit_path: "/etc/systemd/system/k3s.service", unit: UNIT };
         let text = UNIT.replace("server", "server --kube-scheduler-arg=config=/x");
         let mut around = Around::default();
-        let drop_in = String::from_utf8(write(base, &text, &text, &[], &around).unwrap()).unwrap();
+        let drop_in = String::from_utf8(write(base, &text, &text, (0, &[]), &around).unwrap()).unwrap();
         let command = Unit::parse(NAME, drop_in.as_bytes()).exec_start().unwrap().argv();
         assert_eq!(command.last().unwrap(), b"--kube-scheduler-arg=config=/x", "{drop_in}");
         around.files.insert(path("k3s.service"), Ok(drop_in));
@@ -130,12 +129,12 @@ mod tests {
     #[test]
     fn a_later_drop_in_that_has_the_last_word_is_refused() {
         let base = Base { on_disk: "", unit_path: "/etc/systemd/system/k3s.service", unit: UNIT };
-        let more = [Argument::new("--kube-scheduler-arg=config=/y")];
+        let more = ["--kube-scheduler-arg=config=/y".to_owned()];
         let tried = |name: &str, text: &str| {
             let mut around = Around::default();
             let path = format!("/etc/systemd/system/k3s.service.d/{name}");
             around.files.insert(HostPath::from(path), Ok(text.to_owned()));
-            write(base, UNIT, "a: b\n", &more, &around)
+            write(base, UNIT, "a: b\n", (2, &more), &around)
         };
         let own = "[Service]\nExecStart=\nExecStart=/usr/local/bin/k3s server --debug\n";
         assert_eq!(tried("99-local.conf", own).unwrap_err().rule, Rule::UnitOverridden);
@@ -146,10 +145,29 @@ mod tests {
     #[test]
     fn arguments_of_a_file_are_tried_on_the_command_line() {
         let base = Base { on_disk: "", unit_path: "/etc/systemd/system/k3s.service", unit: UNIT };
-        let more = [Argument::new("--kube-scheduler-arg=config=/y")];
-        let drop_in = write(base, UNIT, "a: b\n", &more, &Around::default()).unwrap();
+        let more = ["--kube-scheduler-arg=config=/y".to_owned()];
+        let drop_in = write(base, UNIT, "a: b\n", (2, &more), &Around::default()).unwrap();
         let command = Unit::parse(NAME, &drop_in).exec_start().unwrap().argv();
         assert_eq!(command, [b"/usr/local/bin/k3s".as_slice(), b"server", b"--kube-scheduler-arg=config=/y"]);
         assert_eq!(read(std::str::from_utf8(&drop_in).unwrap(), base).as_deref(), Some("a: b\n"));
+    }
+
+    #[test]
+    fn a_command_line_that_cannot_be_edited_can_be_tried() {
+        let more = ["--kube-scheduler-arg=config=/50%/$y".to_owned()];
+        let tried = |command: &str, behind: usize| {
+            let unit = format!("[Service]\nExecStart={command}");
+            let base = Base { on_disk: "", unit_path: "/etc/systemd/system/k3s.service", unit: &unit };
+            let drop_in = write(base, &unit, "a: b\n", (behind, &more), &Around::default()).unwrap();
+            let words = Unit::parse(NAME, &drop_in).exec_start().unwrap().argv();
+            words.into_iter().map(|word| String::from_utf8(word).unwrap()).collect::<Vec<_>>()
+        };
+        let ours = "--kube-scheduler-arg=config=/50%%/$$y";
+        let seed = tried("/usr/local/k3s start \\  \n    --kube-scheduler-arg=config=/x.yaml\n", 2);
+        assert_eq!(seed, ["/usr/local/k3s", "start", ours, "\\"]);
+        let without_value = tried("/usr/local/bin/k3s server --kube-scheduler-arg\n", 2);
+        assert_eq!(without_value, ["/usr/local/bin/k3s", "server", ours, "--kube-scheduler-arg"]);
+        let with_name = tried("@/usr/local/bin/k3s k3s --debug server --token=a\n", 3);
+        assert_eq!(with_name, ["k3s", "--debug", "server", ours, "--token=a"]);
     }
 }
