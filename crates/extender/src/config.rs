@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+pub use check::warnings;
 pub use error::ConfigError;
 pub use load::{MAX_FILE_BYTES, load, parse};
 pub use values::PodField;

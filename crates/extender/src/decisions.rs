@@ -12,6 +12,9 @@ use crate::snapshot::{Index, UNKNOWN};
 const KEPT: usize = 64;
 /// Points of so many nodes are kept in all: 64 decisions about 8,000 nodes.
 const KEPT_NODES: usize = 512 * 1024;
+/// Memory of names that only decisions keep, beside the last one. Where a label of changing values is taken for a node's name,
+/// each round brings other names.
+const KEPT_INDEX_BYTES: usize = 4 * 1024 * 1024;
 /// So many names of nodes that no series is about are kept for each.
 const KEPT_UNKNOWN: usize = 32;
 /// So many nodes are named for each.
@@ -87,6 +90,26 @@ impl Decisions {
         while self.0.len() > 1 && self.0.iter().map(|decision| decision.asked).sum::<usize>() > KEPT_NODES {
             self.0.pop_front();
         }
+        self.forget_names();
+    }
+
+    /// Gives up the nodes of older decisions where their names take too much memory.
+    fn forget_names(&mut self) {
+        let (mut kept, mut bytes, mut is_full) = (Vec::<Arc<Index>>::new(), 0, false);
+        for decision in self.0.iter_mut().rev() {
+            let Some(nodes) = &decision.nodes else { continue };
+            if kept.iter().any(|own| Arc::ptr_eq(own, &nodes.index)) {
+                continue;
+            }
+            // the last one is in use anyway
+            bytes += if kept.is_empty() { 0 } else { nodes.index.bytes() };
+            is_full |= bytes > KEPT_INDEX_BYTES;
+            if is_full {
+                decision.nodes = None;
+                continue;
+            }
+            kept.push(Arc::clone(&nodes.index));
+        }
     }
 
     /// The last decision of this verb about a pod. With a UID, another pod that had the same name before does not count.
@@ -128,6 +151,7 @@ impl Decision {
     fn json(&self) -> Value {
         let outcome = match &self.outcome {
             Outcome::Exempt(why) => json!({ "exempt": why.name() }),
+            Outcome::Scored(_) if self.nodes.is_none() => json!({ "forgotten": "names would take too much memory" }),
             Outcome::Scored(points) => {
                 let name = |at: usize| {
                     let nodes = self.nodes.as_ref()?;
@@ -211,5 +235,35 @@ mod tests {
         assert!(decisions.nodes_of("n/p", "old").is_some());
         assert!(decisions.nodes_of("n/p", "new").is_none(), "a pod that was made anew is another pod");
         assert!(decisions.last("prioritize", "n/p", "new").is_none());
+    }
+
+    #[test]
+    fn names_of_older_decisions_are_given_up_where_each_round_brings_others() {
+        let mut decisions = Decisions::default();
+        let config = "prometheus: {url: 'http://p'}\npolicies:\n- {name: a, query: q, prefer: lower}\n";
+        let config = crate::config::parse("test.yaml".as_ref(), config).expect("valid");
+        let mut index: Arc<Index> = Arc::default();
+        for round in 0..20 {
+            let series = (0..500).map(|n| format!(r#"{{"metric":{{"node":"pod-{round}-{n}"}},"value":[1,"1"]}}"#));
+            let series = series.collect::<Vec<_>>().join(",");
+            let body = format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{series}]}}}}"#);
+            let (policy, now) = (&config.policies[0], tokio::time::Instant::now());
+            let read = crate::snapshot::Values::read(policy, &[body.as_bytes()], &Arc::default(), &mut index, now);
+            read.expect("an answer");
+            for (uid, positions) in [("one", vec![0]), ("two", vec![1])] {
+                let nodes = Some(AskedNodes::new(&index, positions, |_| "x"));
+                let (time, pod, outcome) = (String::new(), "n/p".to_owned(), Outcome::Scored(vec![1]));
+                decisions.push(Decision { time, verb: "prioritize", pod, uid: uid.into(), asked: 1, nodes, outcome });
+            }
+        }
+        let held: Vec<&AskedNodes> = decisions.0.iter().filter_map(|one| one.nodes.as_ref()).collect();
+        let mut different: Vec<usize> = held.iter().map(|one| Arc::as_ptr(&one.index).addr()).collect();
+        different.dedup();
+        assert_eq!(different.len(), 3, "the last one, and two that fit into 4 MiB");
+        assert_eq!(decisions.json()[0]["answer"]["best"][0]["node"], "pod-0-1");
+        let oldest = decisions.json()[39]["answer"]["forgotten"].clone();
+        assert!(
+            oldest.is_string() && decisions.last("prioritize", "n/p", "two").is_some_and(|one| one.nodes.is_some())
+        );
     }
 }

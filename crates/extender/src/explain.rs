@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::judge::{refuse, score, short, unit_scores};
-use crate::misfit;
+use crate::misfit::{self, Misfits};
 use crate::select::Choice;
 use crate::snapshot::Snapshot;
 
@@ -59,13 +59,13 @@ pub struct Explanation {
     pub notes: Vec<String>,
 }
 
-/// Explains what these nodes get for a pod with these policies.
+/// Explains what these nodes get for a pod with these policies. `weight` is the one that the scheduler gives the extender.
 pub fn explain(
     snapshot: &Snapshot,
     choice: &Choice,
     nodes: &[String],
     penalties: Option<&[f64]>,
-    weight: u32,
+    (weight, misfits): (u32, &Misfits),
     now: Instant,
 ) -> Explanation {
     let columns = snapshot.columns(choice, now);
@@ -114,7 +114,7 @@ pub fn explain(
         remarks.push("Every node is refused: the pod waits until a metric recovers.".to_owned());
     }
     if let Some(node) = nodes.first() {
-        for at in misfit::find(snapshot, &columns, &asked, now) {
+        for at in misfits.find(snapshot, &columns, &asked, now) {
             let column = &columns[at];
             remarks.push(misfit::words(column.policy, &snapshot.values[column.number].report, node) + ".");
         }
@@ -207,7 +207,8 @@ mod tests {
         snapshot.values = vec![Arc::new(values.expect("an answer"))];
         let nodes = ["b", "a", "new"].map(str::to_owned);
         let choice = Choice { mask: 1, ..Choice::default() };
-        let explained = explain(&snapshot, &choice, &nodes, Some(&[0.0, 0.05, 0.0]), 5, Instant::now());
+        let explained =
+            explain(&snapshot, &choice, &nodes, Some(&[0.0, 0.05, 0.0]), (5, &Misfits::default()), Instant::now());
         let said = explained.text();
         let lines: Vec<&str> = said.lines().collect();
         assert!(lines[0].starts_with("NODE") && lines[0].contains("CPU ×1 (0s)"), "{said}");

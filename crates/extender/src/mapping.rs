@@ -197,4 +197,68 @@ mod tests {
         NodeBook::default().find(&mapping, "10.0.0.1:9100", |name| names.push(name.to_owned()));
         assert_eq!(names, ["10.0.0.1"], "without the nodes nobody can tell");
     }
+
+    /// A number that looks random.
+    fn next(random: &mut u64, below: u64) -> u64 {
+        *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*random >> 33) % below
+    }
+
+    #[test]
+    fn in_any_cluster_a_node_is_found_by_each_of_its_own_and_nobody_else_is() {
+        let text = "prometheus: {url: 'http://p'}\npolicies:\n- {name: a, query: a, prefer: lower, node: {label: x, is: nodeLabel, nodeLabel: zone}}\n- {name: b, query: b, prefer: lower, node: {is: internalIP}}\n- {name: c, query: c, prefer: lower, node: {is: hostname}}\n";
+        let config = crate::config::parse("test.yaml".as_ref(), text).expect("it is valid");
+        let mapping = |is, key: Option<&str>| Mapping { label: "x".to_owned(), is, node_label: key.map(str::to_owned) };
+        let mut random = 7;
+        for _ in 0..50 {
+            let count = 1 + next(&mut random, 40);
+            let nodes: BTreeMap<Arc<str>, (String, String, String)> = (0..count)
+                .map(|number| {
+                    let ip = if next(&mut random, 2) == 0 {
+                        format!("10.1.0.{number}")
+                    } else {
+                        format!("fd00::{number:x}")
+                    };
+                    let zone = format!("z{}", next(&mut random, 4));
+                    (format!("n{number}").into(), (ip, format!("host-{number}.example"), zone))
+                })
+                .collect();
+            let known: BTreeMap<Arc<str>, KnownNode> = nodes
+                .iter()
+                .map(|(name, (ip, host, zone))| {
+                    let node = serde_json::json!({
+                        "metadata": {"name": &**name, "labels": {"zone": zone}},
+                        "status": {"addresses": [{"type": "InternalIP", "address": ip}, {"type": "Hostname", "address": host}]},
+                    });
+                    let node: Node = serde_json::from_value(node).expect("a node");
+                    (Arc::clone(name), KnownNode::new(&node, &config.node_labels()))
+                })
+                .collect();
+            let book = NodeBook::new(&config, known.iter());
+            let found = |is, key, value: &str| {
+                let mut names = Vec::new();
+                book.find(&mapping(is, key), value, |name| names.push(name.to_owned()));
+                names
+            };
+            for (name, (ip, host, zone)) in &nodes {
+                let port = 1 + next(&mut random, 65_535);
+                let with_port = if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") };
+                for (is, value) in [
+                    (NodeField::Name, name.to_string()),
+                    (NodeField::Name, format!("{name}:{port}")),
+                    (NodeField::InternalIp, ip.clone()),
+                    (NodeField::InternalIp, with_port),
+                    (NodeField::Hostname, host.clone()),
+                    (NodeField::Hostname, format!("{host}:{port}")),
+                ] {
+                    assert_eq!(found(is, None, &value), [name.to_string()], "{value}");
+                    let other = format!("x{value}");
+                    assert!(found(is, None, &other).is_empty(), "{other}");
+                }
+                let all = nodes.iter().filter(|(_, (_, _, own))| own == zone).map(|(name, _)| name.to_string());
+                assert_eq!(found(NodeField::NodeLabel, Some("zone"), zone), all.collect::<Vec<_>>(), "{zone}");
+                assert!(found(NodeField::NodeLabel, Some("zone"), &format!("{zone}:{port}")).is_empty());
+            }
+        }
+    }
 }

@@ -1,5 +1,5 @@
 //! Policies whose series are about other nodes than those that the scheduler asks for: without a word they would look healthy
-//! and do nothing.
+//! and do nothing. A policy that knows some nodes only, such as those with a GPU, is none of these.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +18,8 @@ pub struct Misfits {
     /// Policies that were logged, which happens once for each configuration
     logged: Mutex<BTreeMap<String, Policy>>,
     is_any: AtomicBool,
+    /// By policy: a node that the scheduler asked for and that had a value, by its position and the index' generation
+    fitted: Mutex<BTreeMap<String, (u64, u32)>>,
 }
 
 /// Why a policy has a value for none of the nodes although Prometheus answers. `node` is one of the nodes.
@@ -39,24 +41,37 @@ pub fn words(policy: &Policy, report: &Report, node: &str) -> String {
     )
 }
 
-/// Numbers of the columns that have fresh series and a value for none of these nodes.
-pub fn find(snapshot: &Snapshot, columns: &[Column<'_>], asked: &[u32], now: Instant) -> Vec<usize> {
-    let is_misfit = |column: &Column<'_>| {
-        let values = &snapshot.values[column.number];
-        // of nodes with values the first one nearly always has one
-        asked.iter().all(|position| column.value(*position).is_nan())
-            && values.report.series > 0
-            && !values.is_stale(column.policy, now)
-    };
-    let all = columns.iter().enumerate().filter(|(_, column)| !asked.is_empty() && is_misfit(column));
-    all.map(|(at, _)| at).collect()
-}
-
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Misfits {
+    /// Numbers of the columns that have fresh series and a value for none of these nodes, nor for the node that they knew when
+    /// the scheduler asked before.
+    pub fn find(&self, snapshot: &Snapshot, columns: &[Column<'_>], asked: &[u32], now: Instant) -> Vec<usize> {
+        let mut fitted = locked(&self.fitted);
+        let generation = snapshot.index.generation();
+        let mut is_misfit = |column: &Column<'_>| {
+            let name = &column.policy.name;
+            // of nodes with values the first one nearly always has one
+            if let Some(known) = asked.iter().find(|position| !column.value(**position).is_nan()) {
+                match fitted.get_mut(name) {
+                    Some(last) => *last = (generation, *known),
+                    None => drop(fitted.insert(name.clone(), (generation, *known))),
+                }
+                return false;
+            }
+            let values = &snapshot.values[column.number];
+            if values.report.series == 0 || values.is_stale(column.policy, now) {
+                return false;
+            }
+            let last = fitted.get(name).filter(|(own, _)| *own == generation);
+            last.is_none_or(|(_, position)| column.value(*position).is_nan())
+        };
+        let all = columns.iter().enumerate().filter(|(_, column)| !asked.is_empty() && is_misfit(column));
+        all.map(|(at, _)| at).collect()
+    }
+
     /// Remembers which of these columns do not fit, and logs each policy once. `node` is one of the nodes that were asked for.
     pub fn note(&self, snapshot: &Snapshot, columns: &[Column<'_>], misfits: &[usize], node: &str) {
         if misfits.is_empty() && !self.is_any.load(Ordering::Relaxed) {
@@ -84,6 +99,7 @@ impl Misfits {
     pub fn keep(&self, is_there: impl Fn(&str) -> bool) {
         locked(&self.known).retain(|name, _| is_there(name));
         locked(&self.logged).retain(|name, _| is_there(name));
+        locked(&self.fitted).retain(|name, _| is_there(name));
     }
 
     /// In words, by policy.

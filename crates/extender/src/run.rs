@@ -91,6 +91,7 @@ impl Drop for Running {
 pub async fn start(settings: Settings, api: Option<Api>) -> Result<(SocketAddr, Running), RunError> {
     let mut files = Files::new(vec![settings.config.clone()]);
     let first = Arc::new(config::load(&settings.config)?);
+    warn_of(&first);
     if first.needs_nodes() && api.is_none() {
         return Err(RunError::NeedsNodes(settings.config.display().to_string()));
     }
@@ -139,6 +140,13 @@ pub async fn start(settings: Settings, api: Option<Api>) -> Result<(SocketAddr, 
     Ok((address, Running { state, tasks }))
 }
 
+/// Logs what `check` warns of.
+fn warn_of(config: &Config) {
+    for warning in config::warnings(config) {
+        tracing::warn!("{warning}");
+    }
+}
+
 /// Takes up a changed file. A wrong one changes nothing, and the log and a metric say so.
 fn reload(state: &State, file: &std::path::Path, has_api: bool, configs: &watch::Sender<Arc<Config>>) {
     let loaded = config::load(file).map_err(RunError::from).and_then(|config| {
@@ -151,6 +159,7 @@ fn reload(state: &State, file: &std::path::Path, has_api: bool, configs: &watch:
         Ok(config) if config == **configs.borrow() => state.metrics.set(m::CONFIG_CURRENT, "", 1.0),
         Ok(config) => {
             tracing::info!(policies = config.policies.len(), "the changed configuration is in use");
+            warn_of(&config);
             state.metrics.add(m::RELOADS, "used", 1);
             state.metrics.set(m::CONFIG_CURRENT, "", 1.0);
             configs.send_replace(Arc::new(config));

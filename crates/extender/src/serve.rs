@@ -93,8 +93,9 @@ impl Server {
         let service = service_fn(move |request| {
             let (server, last_use) = (Arc::clone(&self), last_use.clone());
             async move {
+                last_use.begin();
                 let response = server.respond(request).await;
-                last_use.renew();
+                last_use.end();
                 Ok::<_, Infallible>(response)
             }
         });

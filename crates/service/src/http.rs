@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -77,16 +77,17 @@ where
     .await
 }
 
-/// When a connection was last used, in comparison with the other connections of its listener.
+/// When a connection was last used, in comparison with the other connections of its listener, and whether it is in use.
 #[derive(Clone, Debug)]
 pub struct LastUse {
     own: Arc<AtomicU64>,
     newest: Arc<AtomicU64>,
+    is_busy: Arc<AtomicBool>,
 }
 
 impl LastUse {
     fn new(newest: &Arc<AtomicU64>) -> Self {
-        let last_use = Self { own: Arc::default(), newest: Arc::clone(newest) };
+        let last_use = Self { own: Arc::default(), newest: Arc::clone(newest), is_busy: Arc::default() };
         last_use.renew();
         last_use
     }
@@ -96,13 +97,27 @@ impl LastUse {
         self.own.store(self.newest.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    fn number(&self) -> u64 {
-        self.own.load(Ordering::Relaxed)
+    /// A request has arrived on the connection: it is closed after those that wait for one.
+    pub fn begin(&self) {
+        self.is_busy.store(true, Ordering::Relaxed);
+        self.renew();
+    }
+
+    /// The request is answered.
+    pub fn end(&self) {
+        self.is_busy.store(false, Ordering::Relaxed);
+        self.renew();
+    }
+
+    /// The connection with the smallest one is closed first.
+    fn order(&self) -> (bool, u64) {
+        (self.is_busy.load(Ordering::Relaxed), self.own.load(Ordering::Relaxed))
     }
 }
 
 /// Binds the address at once and has every connection handled until the runtime ends, at most so many at a time. One more closes
-/// the connection that was unused for the longest time: clients that hold connections open cannot lock out the others.
+/// the connection that was unused for the longest time, of those without a request if there are any: clients that hold
+/// connections open cannot lock out the others, and those that only open them interrupt nobody.
 pub async fn accept<F, H>(address: SocketAddr, at_a_time: usize, handle: F) -> std::io::Result<SocketAddr>
 where
     F: Fn(TcpStream, LastUse) -> H + Send + 'static,
@@ -121,7 +136,7 @@ where
             };
             open.retain(|(_, task)| !task.is_finished());
             if open.len() >= at_a_time
-                && let Some(oldest) = (0..open.len()).min_by_key(|at| open[*at].0.number())
+                && let Some(oldest) = (0..open.len()).min_by_key(|at| open[*at].0.order())
             {
                 open.swap_remove(oldest).1.abort();
             }
@@ -212,5 +227,29 @@ mod tests {
         assert!(closing.await.expect("closed at once").is_err(), "closed");
         connections[0].write_all(b"x").await.expect("open");
         connections[0].read_exact(&mut [0]).await.expect("still open");
+    }
+
+    #[tokio::test]
+    async fn new_connections_interrupt_no_request() {
+        let slow = |mut stream: TcpStream, last_use: LastUse| async move {
+            let mut byte = [0];
+            while stream.read_exact(&mut byte).await.is_ok() {
+                last_use.begin();
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                let _ = stream.write_all(&byte).await;
+                last_use.end();
+            }
+        };
+        let address = accept(SocketAddr::from(([127, 0, 0, 1], 0)), 4, slow).await.expect("a free port");
+        let mut asking = tokio::net::TcpStream::connect(address).await.expect("it listens");
+        asking.write_all(b"x").await.expect("open");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let mut others = Vec::new();
+        for _ in 0..20 {
+            others.push(tokio::net::TcpStream::connect(address).await.expect("it listens"));
+        }
+        let mut byte = [0];
+        let answer = asking.read_exact(&mut byte);
+        tokio::time::timeout(Duration::from_secs(5), answer).await.expect("in time").expect("not interrupted");
     }
 }

@@ -63,7 +63,7 @@ pub(super) async fn run(args: &SimulateArgs) -> Ran {
     let snapshot = state.snapshot();
     let names = known.names();
     let names = if names.is_empty() { snapshot.index.names().iter().map(ToString::to_string).collect() } else { names };
-    let explained = explain(&snapshot, &choice, &names, None, args.weight, Instant::now());
+    let explained = explain(&snapshot, &choice, &names, None, (args.weight, &state.misfits), Instant::now());
     match args.output {
         Output::Table => print(&explained.text()),
         Output::Json => print(&format!("{:#}\n", explained.json())),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use yaml_edit::{Path, path};
 
-use super::{Config, NodeField, Policy, Prometheus, Range};
+use super::{Config, NodeField, Policy, Prometheus, Range, WhenAllExceed};
 use crate::url::Url;
 
 /// More policies than this are rather a mistake, and each costs a query and a column.
@@ -145,4 +145,24 @@ fn policy(index: usize, policy: &Policy) -> Result<(), Fault> {
         return fault(at("avoidAbove"), "avoidAbove is smaller than avoidBelow: every value would be refused");
     }
     Ok(())
+}
+
+/// What is allowed, and probably not meant.
+pub fn warnings(config: &Config) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for policy in &config.policies {
+        if policy.stale_after < config.prometheus.interval * 2 {
+            warnings.push(format!(
+                "{}: staleAfter ({:?}) is less than two intervals ({:?}): one slow query makes the policy neutral",
+                policy.name, policy.stale_after, config.prometheus.interval
+            ));
+        }
+        if policy.when_all_exceed == WhenAllExceed::Reject && policy.refuses() && !config.recovery.enabled {
+            warnings.push(format!(
+                "{}: whenAllExceed: reject without recovery: pods wait until something else wakes them",
+                policy.name
+            ));
+        }
+    }
+    warnings
 }

@@ -71,7 +71,7 @@ fn details(state: &State) -> String {
 }
 
 /// Whether a text may be the name of a pod or namespace. It becomes part of a path and of a selector.
-fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
     (1..=253).contains(&text.len()) && text.bytes().all(is_allowed) && !text.starts_with('.')
 }
@@ -171,7 +171,8 @@ impl Server {
         let positions: Vec<u32> = nodes.iter().map(|name| snapshot.index.position(name)).collect();
         let (uid, of) = (&*pod.metadata.uid, (&*snapshot.index, &positions[..]));
         let penalties = self.state.tracker().penalties(&snapshot.config.herd, uid, of, |at| &nodes[at], now);
-        let mut explained = explain(&snapshot, &choice, &nodes, penalties.as_deref(), self.state.weight, now);
+        let mut explained =
+            explain(&snapshot, &choice, &nodes, penalties.as_deref(), (self.state.weight, &self.state.misfits), now);
         explained.notes.splice(0..0, shown);
         explained.notes.extend(self.past(&name, uid, raw));
         if is_json {

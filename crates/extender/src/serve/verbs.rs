@@ -8,11 +8,11 @@ use hyper::{Request, Response};
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
+use super::pages::is_name;
 use super::{Chunks, Server, json_pieces, text};
 use crate::decisions::{AskedNodes, Decision, Outcome};
 use crate::judge::{positions, refuse, score};
 use crate::metrics as m;
-use crate::misfit;
 use crate::pods::{Judged, Waiting};
 use crate::select::{Choice, Selection, select};
 use crate::snapshot::{Column, Snapshot};
@@ -130,7 +130,7 @@ impl Server {
         now: Instant,
     ) {
         let Some(node) = asked.names().first() else { return };
-        let misfits = misfit::find(snapshot, columns, positions, now);
+        let misfits = self.state.misfits.find(snapshot, columns, positions, now);
         for at in &misfits {
             self.state.metrics.add(m::MISFITS, &columns[*at].policy.name, 1);
         }
@@ -164,8 +164,9 @@ impl Server {
         let pieces = wire::filter_answer(body, asked, |at| refusals.passes(at), &with_texts);
         let in_words = |at: usize| Some((names[at].to_string(), refusals.reason(&columns, &positions, at)?));
         let some = refused.iter().take(SOME).filter_map(|(at, _)| in_words(*at)).collect();
-        if snapshot.config.recovery.enabled {
-            let meta = &pod.metadata;
+        let meta = &pod.metadata;
+        // to wake it, its name becomes part of a path
+        if snapshot.config.recovery.enabled && is_name(&meta.namespace) && is_name(&meta.name) {
             let waiting = || Waiting {
                 namespace: meta.namespace.to_string(),
                 name: meta.name.to_string(),

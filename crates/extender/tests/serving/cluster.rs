@@ -6,8 +6,10 @@ use std::time::Duration;
 use schedpatch_service::api::Api;
 use schedpatch_service::client::connect;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::stage::read_request;
 
 #[derive(Debug, Default)]
 struct Objects {
@@ -73,21 +75,7 @@ impl Cluster {
     async fn connection(self, stream: TcpStream) -> Option<()> {
         let mut stream = BufReader::new(stream);
         loop {
-            let (mut head, mut length) = (String::new(), 0);
-            loop {
-                let mut line = String::new();
-                if stream.read_line(&mut line).await.ok()? == 0 {
-                    return None;
-                }
-                if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                    length = value.trim().parse().ok()?;
-                }
-                if line.trim().is_empty() {
-                    break;
-                }
-                head.push_str(&line);
-            }
-            stream.read_exact(&mut vec![0; length]).await.ok()?;
+            let (head, _) = read_request(&mut stream).await?;
             let request = head.lines().next()?.to_owned();
             self.objects().requests.push(request.clone());
             let (code, body) = self.answer(&request);

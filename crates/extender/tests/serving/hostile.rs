@@ -49,6 +49,21 @@ async fn long_bodies_that_never_come_do_not_make_the_scheduler_wait() {
 }
 
 #[tokio::test]
+async fn a_pod_that_could_be_none_is_judged_and_not_remembered() {
+    let stage = Stage::new("avoidAbove: 0.05, whenAllExceed: reject").await;
+    stage.expect_points(&["a", "b", "c"], &[10, 0, 5]).await;
+    for (namespace, name, waiting) in
+        [("n", "..", 0), ("../..", "p", 0), ("n", "p/status", 0), ("", "p", 0), ("n", "p", 1)]
+    {
+        let pod = format!(r#"{{"metadata":{{"name":"{name}","namespace":"{namespace}","uid":"u-{name}"}}}}"#);
+        let body = format!(r#"{{"Pod":{pod},"NodeNames":["a"]}}"#);
+        assert!(stage.post("/filter", body.as_bytes()).await.1.contains(r#""NodeNames":[]"#), "{namespace}/{name}");
+        let metrics = stage.get("/metrics").await.1;
+        assert!(metrics.contains(&format!("schedpatch_extender_waiting_pods {waiting}.0")), "{namespace}/{name}");
+    }
+}
+
+#[tokio::test]
 async fn methods_paths_and_pipelined_requests_are_answered_in_order() {
     let stage = Stage::new("").await;
     stage.expect_points(&["a", "b"], &[10, 0]).await;

@@ -42,6 +42,26 @@ async fn a_mapping_that_fits_no_node_is_told_with_both_sides() {
 }
 
 #[tokio::test]
+async fn a_policy_that_knows_some_nodes_only_fits() {
+    let prometheus = Prometheus::start().await;
+    prometheus.values(&[("gpu", "0.1"), ("gpu-2", "0.9")]);
+    let text = config(&format!("http://{}", prometheus.address), "");
+    let stage = Stage::with(prometheus, &text, None).await;
+    stage.expect_points(&["gpu", "gpu-2"], &[10, 0]).await;
+    let misfits = || async {
+        let text = stage.get("/metrics").await.1;
+        text.lines().filter(|line| line.starts_with("schedpatch_extender_misfit_requests_total{")).count()
+    };
+    assert_eq!(stage.points(&["a", "b"]).await, [5, 5], "pods that want other nodes");
+    assert_eq!(stage.points(&["joined"]).await, [5], "a node whose exporter is not up yet");
+    let body = br#"{"Pod":{"metadata":{"name":"p","namespace":"n"}},"NodeNames":["a","b"]}"#;
+    let (_, said) = stage.post("/explain", body).await;
+    assert!(!said.contains("nodes like"), "{said}");
+    let (_, said) = stage.get("/readyz?verbose").await;
+    assert!(said.contains("[+] cpu: ") && misfits().await == 0, "{said}");
+}
+
+#[tokio::test]
 async fn values_count_as_soon_as_they_are_there_although_other_queries_hang() {
     let prometheus = Prometheus::start().await;
     prometheus.values(&[("a", "0.1"), ("b", "0.9")]);
@@ -68,10 +88,26 @@ async fn a_hundred_pods_at_once_spread_before_any_of_them_is_bound() {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let began = std::time::Instant::now();
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    // on a slow machine pods that were not seen bound in five seconds count no more, so that it tries again
+    for attempt in 0..10 {
+        let began = std::time::Instant::now();
+        let counts = places_of_a_hundred_pods(&stage, &names, attempt).await;
+        if began.elapsed() < Duration::from_secs(4) {
+            let most = counts.values().copied().max().expect("some");
+            assert!(most <= 25 && counts.len() == 10, "{counts:?}");
+            return;
+        }
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    panic!("this machine does not answer a hundred requests within four seconds");
+}
+
+/// By node: how many pods kube-scheduler would bind there.
+async fn places_of_a_hundred_pods(stage: &Stage, names: &[&str], attempt: usize) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
     for number in 0..100 {
-        let pod = serde_json::json!({"metadata": {"name": "p", "namespace": "n", "uid": format!("u{number}")}});
+        let pod =
+            serde_json::json!({"metadata": {"name": "p", "namespace": "n", "uid": format!("u{attempt}-{number}")}});
         let body = serde_json::json!({"Pod": pod, "NodeNames": names}).to_string();
         let (_, answer) = stage.post("/prioritize", body.as_bytes()).await;
         let answer: Vec<serde_json::Value> = serde_json::from_str(&answer).expect("JSON");
@@ -80,8 +116,5 @@ async fn a_hundred_pods_at_once_spread_before_any_of_them_is_bound() {
         // of nodes with the same points kube-scheduler takes any
         *counts.entry(best[number * 7 % best.len()]["Host"].as_str().expect("a name").to_owned()).or_default() += 1;
     }
-    if began.elapsed() < Duration::from_secs(4) {
-        let most = counts.values().copied().max().expect("some");
-        assert!(most <= 25 && counts.len() == 10, "{counts:?}");
-    }
+    counts
 }

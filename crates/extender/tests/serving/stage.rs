@@ -11,7 +11,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use schedpatch_extender::run::{Running, Settings, start};
 use schedpatch_service::api::Api;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
@@ -86,22 +88,7 @@ impl Prometheus {
     async fn connection(self, stream: impl AsyncRead + AsyncWrite + Unpin) -> Option<()> {
         let mut stream = BufReader::new(stream);
         loop {
-            let (mut head, mut length) = (String::new(), 0);
-            loop {
-                let mut line = String::new();
-                if stream.read_line(&mut line).await.ok()? == 0 {
-                    return None;
-                }
-                if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                    length = value.trim().parse().ok()?;
-                }
-                if line.trim().is_empty() {
-                    break;
-                }
-                head.push_str(&line);
-            }
-            let mut body = vec![0; length];
-            stream.read_exact(&mut body).await.ok()?;
+            let (head, body) = read_request(&mut stream).await?;
             let is_stuck = body.starts_with(b"query=stuck");
             self.requests.lock().expect("unpoisoned").push(head + &String::from_utf8_lossy(&body));
             if is_stuck {
@@ -158,6 +145,27 @@ impl Prometheus {
             values.iter().map(|(node, value)| format!(r#"{{"metric":{{"node":"{node}"}},"value":[1,"{value}"]}}"#));
         self.set(Behaviour::Says(200, vector(&series.collect::<Vec<_>>().join(","))));
     }
+}
+
+/// The next request of a client: its head and its body.
+pub async fn read_request(stream: &mut (impl AsyncBufRead + Unpin)) -> Option<(String, Vec<u8>)> {
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if stream.read_line(&mut line).await.ok()? == 0 {
+            return None;
+        }
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+        head.push_str(&line);
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.ok()?;
+    Some((head, body))
 }
 
 pub fn vector(series: &str) -> String {
