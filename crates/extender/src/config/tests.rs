@@ -28,7 +28,7 @@ const FROM_SERDE: [&str; 8] =
 fn what_is_wrong_is_named_with_file_line_and_way_out() {
     let url = "prometheus: {url: 'http://p'}\n";
     for (text, line, words) in [
-        ("", 1, "empty"),
+        ("", 1_usize, "empty"),
         ("a: [", 1, "YAML"),
         (url, 1, "policies"),
         ("prometheus: {url: 'http://p'}\npolicies: []\n", 2, "at least one"),
@@ -87,7 +87,10 @@ fn the_schema_has_the_bounds_of_the_code() {
     let forbidden = policy["name"]["not"]["const"].as_str().expect("a word");
     assert!(wrong(&HEAD.replace("cpu", forbidden)).contains("is no name"));
     let most = schema["properties"]["policies"]["maxItems"].as_u64().expect("a number");
-    let many = |number| (0..number).map(|n| format!("- {{name: p{n}, query: q, prefer: lower}}\n")).collect::<String>();
+    let policies = |number| -> Vec<String> {
+        (0..number).map(|n| format!("- {{name: p{n}, query: q, prefer: lower}}\n")).collect()
+    };
+    let many = |number| policies(number).concat();
     let head = "prometheus: {url: 'http://p'}\npolicies:\n";
     assert!(parse("extender.yaml".as_ref(), &format!("{head}{}", many(most))).is_ok());
     assert!(wrong(&format!("{head}{}", many(most + 1))).contains("too many"));
