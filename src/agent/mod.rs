@@ -84,8 +84,6 @@ struct Work {
     is_pending: bool,
     /// The trial of a text
     trial: Option<(Digest, Trial)>,
-    /// The text that the scheduler was seen to run with when it was judged last
-    runs: Option<Digest>,
     /// How often in a row the API had nothing new to say
     asked_in_vain: u32,
     /// What is wanted, and since when

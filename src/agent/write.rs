@@ -60,8 +60,7 @@ impl Agent {
     }
 
     pub(super) fn request(&self, direction: Direction, initiator: Initiator) -> Request<'_> {
-        let request = Request::new(&self.settings, direction, initiator, &self.command, self.options.lock_timeout);
-        Request { runs: self.work.runs, ..request }
+        Request::new(&self.settings, direction, initiator, &self.command, self.options.lock_timeout)
     }
 
     pub(super) fn env(&self) -> Env<'_> {
