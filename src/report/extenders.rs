@@ -11,8 +11,11 @@ use crate::phase::Phase;
 
 /// How often they are asked again: an agent at rest makes hardly any system call.
 const INTERVAL: Duration = Duration::from_mins(10);
-/// The same while one did not take a connection: whoever starts it should not have to wait.
+/// The same while one does not take connections: whoever starts it should not have to wait.
 const UNREACHABLE_INTERVAL: Duration = Duration::from_secs(20);
+/// The same once that has lasted for [`SOON`]: nobody is about to start it.
+const LASTING_INTERVAL: Duration = Duration::from_mins(2);
+const SOON: Duration = Duration::from_mins(5);
 
 /// What is known of the extenders.
 #[derive(Debug, Default)]
@@ -21,6 +24,8 @@ pub(super) struct Extenders {
     asked: Option<(Instant, Vec<String>)>,
     /// `scheme://host:port` of those that did not take a connection
     unreachable: Vec<String>,
+    /// Since when one of them does not
+    since: Option<Instant>,
 }
 
 impl Extenders {
@@ -30,7 +35,11 @@ impl Extenders {
     }
 
     fn interval(&self) -> Duration {
-        if self.unreachable.is_empty() { INTERVAL } else { UNREACHABLE_INTERVAL }
+        match self.since {
+            None => INTERVAL,
+            Some(since) if since.elapsed() < SOON => UNREACHABLE_INTERVAL,
+            Some(_) => LASTING_INTERVAL,
+        }
     }
 
     /// Whether they should be asked now: the node has become Ready, their places changed, or the last answer is old. What
@@ -69,7 +78,9 @@ impl Extenders {
                 self.unreachable.push(url);
             }
         }
-        self.asked = Some((Instant::now(), report.extenders.clone()));
+        let now = Instant::now();
+        self.since = if self.unreachable.is_empty() { None } else { self.since.or(Some(now)) };
+        self.asked = Some((now, report.extenders.clone()));
     }
 
     /// Done when they should be asked again; never, if there is nobody to ask.
@@ -86,11 +97,12 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_extender_that_is_away_is_asked_again_soon() {
-        for (unreachable, seconds) in [(Vec::new(), 600), (vec!["http://127.0.0.1:1".to_owned()], 20)] {
+    async fn an_extender_that_is_away_is_asked_again_soon_and_after_five_minutes_less_often() {
+        for (is_away, minutes, seconds) in [(false, 0, 600), (true, 0, 20), (true, 5, 120)] {
+            let since = is_away.then(Instant::now);
+            tokio::time::advance(Duration::from_mins(minutes)).await;
             let began = Instant::now();
-            let extenders = Extenders { asked: Some((began, Vec::new())), unreachable };
-            extenders.wait().await;
+            Extenders { asked: Some((began, Vec::new())), since, ..Extenders::default() }.wait().await;
             assert_eq!(began.elapsed().as_secs(), seconds);
         }
     }

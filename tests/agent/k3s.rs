@@ -488,9 +488,9 @@ fn a_unit_that_cannot_be_edited_is_tried_with_the_method_drop_in() {
 }
 
 /// What a package puts beside the unit, where a pod does not see it.
-fn vendor(command: &str) -> Option<(String, String)> {
+fn vendor(command: &str) -> (String, String) {
     let path = "/usr/lib/systemd/system/k3s.service.d/99-vendor.conf".to_owned();
-    Some((path, format!("[Service]\nExecStart=\nExecStart={command}\n")))
+    (path, format!("[Service]\nExecStart=\nExecStart={command}\n"))
 }
 
 #[test]
@@ -498,7 +498,7 @@ fn what_systemd_does_not_load_is_taken_back_without_a_restart() {
     story(|mut node| async move {
         let root = server(&mut node, BY_TRIAL);
         // so far it changes nothing
-        machine(&root, |machine| machine.hidden = vendor("/usr/local/bin/k3s server"));
+        machine(&root, |machine| machine.hidden = Some(vendor("/usr/local/bin/k3s server")));
         reload(&root);
         node.pass(5).await;
         node.source(&config("one"));
@@ -526,7 +526,7 @@ fn a_command_line_from_a_drop_in_that_nobody_could_read_is_left_alone() {
     story(|mut node| async move {
         let root = server(&mut node, BY_TRIAL);
         // systemd reads it before the drop-in of a trial, which would win until it is removed
-        let (path, text) = vendor("/usr/local/bin/k3s server --debug").expect("there");
+        let (path, text) = vendor("/usr/local/bin/k3s server --debug");
         machine(&root, |machine| machine.hidden = Some((path.replace("99-", "10-"), text)));
         reload(&root);
         node.pass(5).await;
