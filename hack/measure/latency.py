@@ -1,6 +1,7 @@
 """From a changed ConfigMap to the first manifest that is renamed, on a bed whose agents are installed by the chart; and beside it
 how long the kubelet takes to show the same change in the agents' mounts."""
 
+import http.client
 import json
 import re
 import subprocess
@@ -126,6 +127,12 @@ def settle_of(node):
     return int(found[1])
 
 
+def ask(connection, path, body):
+    sent = time.monotonic()
+    connection.request("PATCH", path, body, {"Content-Type": "application/merge-patch+json"})
+    return sent, connection.getresponse()
+
+
 def main():
     """In the node: a line of JSON is the new content, the answer says when the request was sent."""
     import sys
@@ -137,9 +144,12 @@ def main():
     for line in sys.stdin:
         text = json.loads(line)
         body = json.dumps({"data": {"config.yaml": text}} if text else {"metadata": {"labels": {"measured": "yes"}}})
-        sent = time.monotonic()
-        connection.request("PATCH", path, body, {"Content-Type": "application/merge-patch+json"})
-        answer = connection.getresponse()
+        try:
+            sent, answer = ask(connection, path, body)
+        except (OSError, http.client.HTTPException):
+            # the API server closes connections that were not used for a while
+            connection = connect()
+            sent, answer = ask(connection, path, body)
         said = answer.read().decode()
         print(json.dumps({"sent": sent} if answer.status == 200 else {"error": f"{answer.status} {said[:300]}"}), flush=True)
 

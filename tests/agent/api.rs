@@ -40,6 +40,8 @@ pub enum Fault {
     Forbid(&'static str),
     /// What has this in its path gets no answer
     Stall(&'static str),
+    /// Questions are answered, and every write of an object fails: the disk of etcd is full
+    ReadOnly,
     /// Every answer takes so many milliseconds
     Slow(u64),
     /// Lists of nodes are empty
@@ -276,7 +278,16 @@ impl Api {
             Fault::Refuse => return Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
             Fault::Code(code) => return Ok(failure(code, "as told")),
             Fault::Forbid(part) if path.contains(part) => return Ok(failure(403, "as told")),
-            Fault::None | Fault::Forbid(_) | Fault::Stall(_) | Fault::NoNodes | Fault::WrongPods | Fault::Slow(_) => {}
+            Fault::ReadOnly if parts.method != Method::GET => {
+                return Ok(failure(500, "etcdserver: mvcc: database space exceeded"));
+            }
+            Fault::None
+            | Fault::Forbid(_)
+            | Fault::Stall(_)
+            | Fault::ReadOnly
+            | Fault::NoNodes
+            | Fault::WrongPods
+            | Fault::Slow(_) => {}
         }
         let bytes = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let is_apply =

@@ -62,6 +62,20 @@ fn an_api_that_does_not_answer_for_a_moment_is_not_away() {
 }
 
 #[test]
+fn an_api_that_takes_no_writes_counts_as_away_and_drift_is_repaired() {
+    fleet(|mut fleet| async move {
+        fleet.bring_up().await;
+        let good = fleet.nodes[2].revision();
+        fleet.api.set_fault(Fault::ReadOnly);
+        fleet.nodes[2].write_manifest(MANIFEST);
+        fleet.pass(15).await;
+        assert_eq!(fleet.nodes[2].revision(), None, "it may last for a moment only: {}", fleet.story());
+        fleet.pass(60).await;
+        assert_eq!(fleet.nodes[2].revision(), good, "{}", fleet.story());
+    });
+}
+
+#[test]
 fn without_the_lease_nothing_is_begun_and_the_node_says_so() {
     fleet(|mut fleet| async move {
         fleet.api.remove(LEASES, ROLLOUT);

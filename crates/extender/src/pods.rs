@@ -134,9 +134,11 @@ impl Tracker {
         self.recent.bind(&pod.metadata.uid, &pod.spec.node_name, at);
     }
 
-    /// Forgets all pods, which nobody follows any more. The next list counts as the first one.
+    /// Forgets bound pods, which nobody follows any more. The next list counts as the first one. Pods that wait stay: the change
+    /// that ended the need may be what lets them go on.
     pub fn forget(&mut self) {
-        *self = Self::default();
+        let waits = std::mem::take(&mut self.waits);
+        *self = Self { waits, ..Self::default() };
     }
 
     /// How many pods were bound within the window; older ones are forgotten.

@@ -41,11 +41,19 @@ struct Queue {
 
 impl Queue {
     /// A pod that waits for a further try already keeps its place.
-    fn push(&mut self, uid: Box<str>, due: Instant, pod: Option<Waiting>, tries: u32) {
+    fn push(&mut self, uid: Box<str>, due: Instant) {
         if !self.pods.contains_key(&uid) {
             self.due.insert((due, uid.clone()));
-            self.pods.insert(uid, (pod, tries));
+            self.pods.insert(uid, (None, 0));
         }
+    }
+
+    /// A further try of a pod. It takes the place of a wake that came while the last try was on its way, and means it too.
+    fn retry(&mut self, uid: Box<str>, due: Instant, pod: Waiting, tries: u32) {
+        if self.pods.insert(uid.clone(), (Some(pod), tries)).is_some() {
+            self.due.retain(|(_, own)| *own != uid);
+        }
+        self.due.insert((due, uid));
     }
 
     fn next_due(&self) -> Option<Instant> {
@@ -123,7 +131,7 @@ where
                     "a node recovered, policies changed, or the extender restarted: the scheduler shall try waiting pods again"
                 );
                 for wake in more {
-                    queue.push(wake.uid, wake.due, None, 0);
+                    queue.push(wake.uid, wake.due);
                 }
             }
             () = sleep_until(start), if start.is_some() && running.len() < AT_A_TIME => {
@@ -143,7 +151,7 @@ where
                 if let Ok((uid, pod, tries, result)) = done
                     && let Some(pause) = settle(state, &uid, &pod, tries, result, &mut complaints)
                 {
-                    queue.push(uid, Instant::now() + pause, Some(pod), tries);
+                    queue.retry(uid, Instant::now() + pause, pod, tries);
                 }
             }
         }

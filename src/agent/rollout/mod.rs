@@ -5,6 +5,7 @@ mod commit;
 mod keep;
 mod me;
 mod member;
+mod part;
 mod words;
 
 use std::time::Duration;
@@ -23,6 +24,7 @@ use crate::report::RolloutReport;
 use crate::rollout::{self, Me, NextStep, Record, View};
 pub(super) use keep::Renewal;
 pub(super) use member::Member;
+pub(super) use part::{Part, Permission};
 
 /// A commit must follow the answer to the write of its turn within this time.
 const GO_WITHIN: Duration = Duration::from_secs(2);
@@ -52,48 +54,18 @@ const AT_ONCE: u32 = 8;
 /// Writes of the record in one turn of the loop.
 const MAX_WRITES: usize = 8;
 
-/// Whether something may be committed now.
-#[derive(Debug)]
-pub(super) enum Permission {
-    /// Yes: there is nobody to agree with
-    Free,
-    /// Only repairs, because the API does not answer
-    Away(String),
-    /// No; this is why, and when to look again
-    Denied(Rest),
-}
-
-/// What came of taking part.
-pub(super) enum Part {
-    /// Something changed: look again at once
-    Again,
-    /// Nothing else is to be done on this node now
-    Refused(Rest),
-    /// Whether the loop may commit, and when to take part again at the latest
-    Done(Permission, Option<Duration>),
-}
-
-impl Part {
-    fn denied(node_state: NodeState, after: Duration) -> Self {
-        Self::Done(Permission::Denied(Rest { node_state, after }), Some(after))
-    }
-
-    /// The same for a node that must go back or be restored: what is in place is up to date by its own measure, and would be
-    /// reported as Ready.
-    fn said_aloud(self) -> Self {
-        match self {
-            Self::Done(Permission::Denied(rest), _) => Self::Refused(rest),
-            part => part,
-        }
-    }
-}
-
 impl Agent {
     /// Does what the rollout asks of this node, until it asks for nothing more now.
     pub(super) async fn take_part(&mut self, seen: &Seen) -> Part {
         match Box::pin(self.take_part_now(seen)).await {
             Part::Done(Permission::Away(why), _) => self.without_answer(why),
-            part => part,
+            part => {
+                // only now: an API that answers questions and refuses every write has not answered
+                if let Some(member) = &mut self.member {
+                    member.away = None;
+                }
+                part
+            }
         }
     }
 
@@ -128,9 +100,6 @@ impl Agent {
                 Ok(read) => read,
                 Err(part) => return *part,
             };
-            if let Some(member) = &mut self.member {
-                member.away = None;
-            }
             if let Some(part) = self.take_step(seen, &lease, &record, &peers, &mut session).await {
                 return part;
             }

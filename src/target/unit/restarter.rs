@@ -45,18 +45,25 @@ impl Restarter for UnitRestarter {
     }
 
     fn why_unreadable(&self, at: &Restartable<'_>) -> Option<String> {
-        let unit = self.manager.unit(at.host_root, &at.spec.identity.name).ok()?;
         let service = at.spec.service.as_ref()?;
-        let unread: Vec<&str> = unit.drop_ins.iter().map(String::as_str).filter(|path| !service.reads(path)).collect();
-        let is_as_read = unit.commands.last().is_none_or(|loaded| is_same_command(loaded, &service.command));
-        // a drop-in that says nothing about the command line is no obstacle
-        (!is_trial(&unit) && !unread.is_empty() && !is_as_read).then(|| {
-            format!(
-                "systemd has loaded another command line than {} and its drop-ins have here, and it also reads {}, which is not readable here",
-                unit.fragment,
-                unread.join(", ")
-            )
-        })
+        let hides_a_command = || {
+            let unit = self.manager.unit(at.host_root, &at.spec.identity.name).ok()?;
+            let unread: Vec<&str> =
+                unit.drop_ins.iter().map(String::as_str).filter(|path| !service.reads(path)).collect();
+            let is_as_read = unit.commands.last().is_none_or(|loaded| is_same_command(loaded, &service.command));
+            // a drop-in that says nothing about the command line is no obstacle
+            (!is_trial(&unit) && !unread.is_empty() && !is_as_read).then(|| {
+                format!(
+                    "systemd has loaded another command line than {} and its drop-ins have here, and it also reads {}, which is not readable here",
+                    unit.fragment,
+                    unread.join(", ")
+                )
+            })
+        };
+        hides_a_command()?;
+        // somebody may have edited the unit without a reload: then nothing is hidden
+        self.manager.reload(at.host_root).ok()?;
+        hides_a_command()
     }
 
     fn load(&self, at: &Restartable<'_>, config: Option<&str>) -> Result<(), NotLoaded> {
