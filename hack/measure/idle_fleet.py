@@ -2,9 +2,7 @@
 system calls and requests, of each."""
 
 import json
-import os
 import re
-import signal
 import subprocess
 import time
 from dataclasses import dataclass
@@ -76,22 +74,33 @@ def remove_probes(node):
         node.run("kubectl", "-n", NAMESPACE, "rollout", "status", "daemonset", NAMESPACE, "--timeout=300s")
 
 
-def start_extenders(node):
+# it listens until its input ends
+LISTEN = """
+import socket, sys, threading
+server = socket.create_server(("127.0.0.1", 18889))
+def serve():
+    while True:
+        server.accept()[0].close()
+threading.Thread(target=serve, daemon=True).start()
+sys.stdin.read()
+"""
+
+
+def start_extender(node):
     """An extender that takes connections: one that does not is asked again and again, which is no rest."""
-    listen = "import socket,time; s=socket.create_server(('127.0.0.1', 18889)); [s.accept()[0].close() for _ in iter(int, 1)]"
-    return node.start("python3", "-c", listen)[1]
+    return subprocess.Popen(node.line(["python3", "-c", LISTEN]), stdin=subprocess.PIPE)
 
 
 def measure(nodes, minutes, probes=False):
     """Two windows of this length: one without tracers (memory, processor, requests), one with (system calls)."""
     if not probes:
         remove_probes(nodes[0])
-    extenders = [start_extenders(node) for node in nodes]
+    extenders = [start_extender(node) for node in nodes]
     try:
         return measure_at_rest(nodes, minutes)
     finally:
         for extender in extenders:
-            os.kill(extender, signal.SIGTERM)
+            extender.communicate()
 
 
 def measure_at_rest(nodes, minutes):
