@@ -77,10 +77,10 @@ def our_extender(binary, scratch, policy, more="", log=None, tls=None, policies=
 
 
 @contextlib.contextmanager
-def scheduler(scratch, port=None, weight=100, name="bench", cache_capable=True, log=None, ca=None, sample=0):
+def scheduler(scratch, port=None, weight=100, name="bench", cache_capable=True, log=None, ca=None, sample=0, ignorable=True):
     """A kube-scheduler for pods with this schedulerName, with the extender on this port or without any; with TLS if a CA is named. It scores this percentage
-    of the nodes, or as many as it likes."""
-    extender = {"urlPrefix": f"http://127.0.0.1:{port}", "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": weight, "nodeCacheCapable": cache_capable, "ignorable": True, "httpTimeout": "5s"}
+    of the nodes, or as many as it likes. Without `ignorable` no pod is bound while the extender is away."""
+    extender = {"urlPrefix": f"http://127.0.0.1:{port}", "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": weight, "nodeCacheCapable": cache_capable, "ignorable": ignorable, "httpTimeout": "5s"}
     if ca:
         extender |= {"urlPrefix": f"https://127.0.0.1:{port}", "enableHTTPS": True, "tlsConfig": {"caFile": str(ca)}}
     config = {
