@@ -11,9 +11,9 @@ use crate::phase::Phase;
 
 /// How often they are asked again: an agent at rest makes hardly any system call.
 const INTERVAL: Duration = Duration::from_mins(10);
-/// The same while one does not take connections: whoever starts it should not have to wait.
+/// The pause while an extender does not take connections: a person who starts it should not have to wait.
 const UNREACHABLE_INTERVAL: Duration = Duration::from_secs(20);
-/// The same once that has lasted for [`SOON`]: nobody is about to start it.
+/// The pause once an extender has been unreachable for [`SOON`]: nobody is about to start it.
 const LASTING_INTERVAL: Duration = Duration::from_mins(2);
 const SOON: Duration = Duration::from_mins(5);
 

@@ -15,7 +15,7 @@ use crate::verify::{PreflightVerdict, RUNS_FOR};
 /// First and longest pause after a preflight that could not be started.
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 const LAST_PAUSE: Duration = Duration::from_mins(10);
-/// After so many preflights of one text in a row that began anew, nobody can say what the next would come to.
+/// After this many restarts of the preflight of one text, the agent gives up without a verdict.
 const MAX_VANISHED: u32 = 3;
 /// The way out where something new waits for a verdict, and where a way back does.
 const WITHOUT: &str = "To go on without it: --preflight none";
