@@ -45,6 +45,8 @@ pub struct Request<'a> {
     pub lock_timeout: Duration,
     /// Remove every trace of ours afterwards
     pub purge: bool,
+    /// The text of the target that the scheduler was seen to run with
+    pub runs: Option<Digest>,
     /// Commit before this, or not at all
     pub deadline: Option<Deadline>,
     /// Commit what needs a preflight only if it is what was tried
@@ -89,6 +91,7 @@ impl<'a> Request<'a> {
             command,
             lock_timeout,
             purge: false,
+            runs: None,
             deadline: None,
             tried: Tried::Unasked,
         }
@@ -194,7 +197,7 @@ pub fn run_in(
     let mut outcome = write(request, &writer, (snapshot, plan), on_event)?;
     let must_still_restart = outcome.receipt.as_ref().is_some_and(|receipt| receipt.restart_failed.is_some());
     if request.purge && !outcome.plan.is_refused() && !must_still_restart {
-        apply::let_go(&writer, &outcome.plan).map_err(|error| error.finding())?;
+        apply::let_go(&writer, &outcome.plan, request.runs).map_err(|error| error.finding())?;
         // our edit must be out of every manifest, this one too, while we hold the lock
         refuse_if_used(&observe::take_snapshot(request.settings)?, None)?;
         // a commit of this run is on the disk; what others did to the target may not be

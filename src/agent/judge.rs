@@ -161,7 +161,9 @@ impl Agent {
             self.work.trial = Some((target.digest, trial));
         }
         let now = self.now();
-        self.work.trial.as_mut().map(|(_, trial)| trial.judge(&observation, healthy, now))
+        let verdict = self.work.trial.as_mut().map(|(_, trial)| trial.judge(&observation, healthy, now));
+        self.work.runs = matches!(verdict, Some(Verdict::Proven(_))).then_some(target.digest);
+        verdict
     }
 
     /// The scheduler as it is known, or as it is now; begins to follow it.

@@ -84,6 +84,8 @@ struct Work {
     is_pending: bool,
     /// The trial of a text
     trial: Option<(Digest, Trial)>,
+    /// The text that the scheduler was seen to run with when it was judged last
+    runs: Option<Digest>,
     /// How often in a row the API had nothing new to say
     asked_in_vain: u32,
     /// What is wanted, and since when
@@ -264,8 +266,14 @@ impl Agent {
         }
         match decision {
             Decision::Stay(node_state) => {
-                let node_state = self.sources_missing(&node_state).unwrap_or(node_state);
-                let rest = Rest { node_state, after: self.options.resync };
+                let rest = match permission {
+                    // an uninstall that is not finished holds the node too, and says what it waits for
+                    Permission::Denied(rest) if rest.node_state.phase == Phase::Restoring => rest,
+                    _ => {
+                        let node_state = self.sources_missing(&node_state).unwrap_or(node_state);
+                        Rest { node_state, after: self.options.resync }
+                    }
+                };
                 self.judge_pending_commit(seen, rest).await
             }
             Decision::Apply(change) => {

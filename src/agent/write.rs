@@ -60,7 +60,8 @@ impl Agent {
     }
 
     pub(super) fn request(&self, direction: Direction, initiator: Initiator) -> Request<'_> {
-        Request::new(&self.settings, direction, initiator, &self.command, self.options.lock_timeout)
+        let request = Request::new(&self.settings, direction, initiator, &self.command, self.options.lock_timeout);
+        Request { runs: self.work.runs, ..request }
     }
 
     pub(super) fn env(&self) -> Env<'_> {

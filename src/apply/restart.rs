@@ -10,6 +10,7 @@ use super::store::Store;
 use super::{Plan, Writer};
 use crate::journal::Journal;
 use crate::plan::{Direction, StepKind, TargetNow};
+use crate::revision::Digest;
 use crate::target::{Activation, NotLoaded, Restartable, Restarter};
 
 /// What runs before a commit that a restart must follow.
@@ -48,13 +49,17 @@ pub(super) fn ask(
     store.write_journal(&journal.issued())
 }
 
-/// Before the files of our edit are removed: whoever starts the scheduler must not need them any more.
-pub fn let_go(writer: &Writer<'_>, plan: &Plan) -> Result<(), ApplyError> {
+/// Before the files of our edit are removed: whoever starts the scheduler must not need them any more. `runs` is the text that the
+/// scheduler was seen to run with: where a person restarts it and nobody else may be asked, that shows the same.
+pub fn let_go(writer: &Writer<'_>, plan: &Plan, runs: Option<Digest>) -> Result<(), ApplyError> {
     let Some(target) = &plan.target else { return Ok(()) };
-    let (Activation::Restart(restarter) | Activation::Person(restarter)) = target.kind.activation(&target.spec) else {
-        return Ok(());
-    };
+    let activation = target.kind.activation(&target.spec);
+    let (Activation::Restart(restarter) | Activation::Person(restarter)) = activation else { return Ok(()) };
     let done = restarter.let_go(&at(writer, target));
+    let is_by_person = matches!(activation, Activation::Person(_));
+    if is_by_person && plan.commit().is_none() && target.ours().is_none() && runs == Some(target.digest) {
+        return Ok(());
+    }
     done.map_err(|why| failed("remove our files, which systemd may still need to start", target, why, true))
 }
 
@@ -63,7 +68,7 @@ pub(super) fn let_go_for_person(writer: &Writer<'_>, plan: &Plan) {
     let target = plan.target.as_ref();
     if target.is_some_and(|target| matches!(target.kind.activation(&target.spec), Activation::Person(_))) {
         // the person lets systemd read its units in any case
-        let _ = let_go(writer, plan);
+        let _ = let_go(writer, plan, None);
     }
 }
 

@@ -73,7 +73,7 @@ pub(super) fn take_back(
     let Some(place) = place else { return Ok(false) };
     remove(writer, place)?;
     // where nobody can be asked, the command line that is loaded is not the one on trial either
-    let _ = restart::let_go(writer, plan);
+    let _ = restart::let_go(writer, plan, None);
     let mut before = before;
     before.saw(journal.generation);
     store.write_journal(&before)?;

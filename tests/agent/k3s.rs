@@ -73,7 +73,7 @@ fn a_text_is_tried_before_it_is_written_and_each_change_restarts_once() {
             machine(&root, |machine| (machine.loaded.clone(), machine.config().map(str::to_owned)));
         assert!(
             loaded.iter().any(|word| word.ends_with(&config_file.clone().expect("it has one"))),
-            "systemd has read the unit anew"
+            "systemd has reloaded the unit"
         );
 
         // agents come and go, and nothing restarts
@@ -557,5 +557,35 @@ fn a_k3s_that_is_replaced_in_a_trial_begins_it_anew() {
         assert!(read(&root, TRIAL).is_some(), "what the other program did proves nothing of this one");
         node.until(Phase::Ready, 60).await;
         assert_eq!((read(&root, TRIAL), restarts(&root)), (None, 1));
+    });
+}
+
+#[test]
+fn what_a_person_restarts_is_uninstalled_where_systemd_cannot_be_asked() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_PERSON);
+        machine(&root, |machine| machine.is_silent = true);
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::RestartRequired, 60).await;
+        reload(&root);
+        start(&root);
+        node.until(Phase::Ready, 120).await;
+        let file = machine(&root, |machine| machine.config().map(str::to_owned)).expect("it has one");
+        node.api.annotate_lease("schedpatch.io/uninstall", "now");
+        node.until_report("told", 120, |report| report.node_state.reason == "RestartRequired").await;
+        node.pass(300).await;
+        assert_eq!((node.phase(), read(&root, UNIT).as_deref()), (Phase::Restoring, Some(TEXT)));
+        assert!(read(&root, &file).is_some(), "systemd would still start k3s with it");
+        // one that ends by itself starts with the command line that systemd has loaded
+        start(&root);
+        node.pass(120).await;
+        assert!(read(&root, &file).is_some(), "systemd still starts k3s with it");
+        reload(&root);
+        start(&root);
+        node.until(Phase::Restored, 200).await;
+        assert!(!root.join("var/lib/schedpatch/revisions").exists());
+        assert_eq!(restarts(&root), 0);
     });
 }

@@ -195,6 +195,9 @@ impl ServiceManager for Pretended {
     }
 
     fn reload(&self, root: &Path) -> Result<(), SystemdError> {
+        if machine(root, |machine| machine.is_silent) {
+            return Err(SystemdError::Silent { seconds: 20 });
+        }
         machine(root, |machine| machine.reloads += 1);
         reload(root);
         Ok(())
