@@ -1,5 +1,6 @@
 """What goes wrong: a configuration that takes the whole server down, agents that die, power that fails."""
 
+import contextlib
 import os
 import signal
 import time
@@ -17,7 +18,7 @@ def own_start(server):
     return time.monotonic() - begin
 
 
-def bad_configuration(release):
+def bad_configuration(release, is_late=False):
     """Only the scheduler sees it: the server goes down, and comes back by itself."""
     server = release.node
     ready(release)
@@ -33,7 +34,7 @@ def bad_configuration(release):
     # the way back is a commit of its own, so the comment has another generation
     assert without_comments(unit(server)) == without_comments(before), unit(server).decode()
     seen = f"back after {took:.1f} s (own start {start:.1f} s, limit {limit:.1f} s), {server.starts() - starts} starts of k3s"
-    assert took <= limit, f"{seen}: {told}"
+    assert took <= limit or is_late, f"{seen}: {told}"
     starts = server.starts()
     one_restart(server, starts, 0)  # not tried again
     release.change()
@@ -203,13 +204,26 @@ def power_cut_after_the_commit(release):
 def late_scheduler(release):
     """With the cloud controller the scheduler starts half a minute after READY: that is no failure."""
     server = release.node
-    place = "/etc/rancher/k3s/config.yaml.d/50-cloud.yaml"
     ready(release)
-    server.run(f"mkdir -p /etc/rancher/k3s/config.yaml.d; cat > {place}", stdin="disable-cloud-controller: false\n")
-    try:
+    with cloud_controller(server):
         starts = server.starts()
         release.change()
         release.expect_ready()
         one_restart(server, starts)
+
+
+def bad_configuration_with_the_cloud_controller(release):
+    """Each of the two starts that show the failure takes half a minute more, so the limit may be missed; the figure is printed."""
+    with cloud_controller(release.node):
+        return bad_configuration(release, is_late=True)
+
+
+@contextlib.contextmanager
+def cloud_controller(server):
+    """Switched on, as k3s has it by default and the bed has not."""
+    place = "/etc/rancher/k3s/config.yaml.d/50-cloud.yaml"
+    server.run(f"mkdir -p /etc/rancher/k3s/config.yaml.d; cat > {place}", stdin="disable-cloud-controller: false\n")
+    try:
+        yield
     finally:
         server.run("rm", place)
