@@ -233,8 +233,8 @@ fn write(out: &mut String, status: &Status) -> std::fmt::Result {
         Drift::None => "none",
         Drift::Edited => "others have edited the manifest since; our edit is still in it",
         Drift::Unknown => "the manifest carries an edit of schedpatch that our journal does not know",
-        Drift::Gone => "somebody took our edit out, or wrote the manifest anew: apply again, or restore",
-        Drift::Unreadable => "cannot be told",
+        Drift::Gone => "somebody removed our edit or replaced the manifest: apply again, or restore",
+        Drift::Unreadable => "unknown: the manifest cannot be read",
     };
     writeln!(out, "drift       {drift}")?;
     match &status.last_good {

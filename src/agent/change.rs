@@ -120,7 +120,7 @@ impl Agent {
             return None;
         }
         let message = format!(
-            "somebody else wrote the manifest anew without revision {good}, which cannot come back because the manifest \
+            "somebody else replaced the manifest by one without revision {good}, which cannot come back because the manifest \
              itself has changed; the scheduler runs without our edit until the configuration can be applied"
         );
         Some(NodeState::new(Phase::Degraded, "LastGoodLost", message))

@@ -88,7 +88,7 @@ impl ApplyError {
                 Finding::error("changed", self.to_string(), way_out).in_file(path)
             }
             Self::TooLate { path } => {
-                let way_out = "it is decided anew; if this happens often, the disk or the API server is slow";
+                let way_out = "the agent decides again; if this happens often, the disk or the API server is slow";
                 Finding::error("too-late", self.to_string(), way_out).in_file(path)
             }
             Self::Locked { path, .. } => {

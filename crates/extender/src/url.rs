@@ -33,7 +33,8 @@ impl Url {
         }
         let (host, port) = match authority.strip_prefix('[') {
             Some(inner) => {
-                let (host, rest) = inner.split_once(']').ok_or_else(|| format!("{text:?} lacks a ]{example}"))?;
+                let (host, rest) =
+                    inner.split_once(']').ok_or_else(|| format!("{text:?} has no closing ]{example}"))?;
                 (host, rest.strip_prefix(':'))
             }
             None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),

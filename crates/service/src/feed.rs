@@ -194,7 +194,7 @@ async fn watch_from<T: Watched>(
                 }
                 pauses.unreadable_at = Instant::now();
                 // the list goes on behind the event and leaves out what cannot be read
-                let why = format!("cannot read an event of the watch of {}, listing anew: {error}", query.path);
+                let why = format!("cannot read an event of the watch of {}, listing again: {error}", query.path);
                 let is_heard = lost(sink, why, &mut pauses.unreadable).await.is_ok();
                 return if is_heard { Next::List } else { Next::Close };
             }

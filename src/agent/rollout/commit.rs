@@ -32,7 +32,7 @@ impl Agent {
             return None;
         }
         let is_new = record.entry.as_ref().is_some_and(|entry| entry.change == ChangeKind::New);
-        if why == Why::TakeTurn && is_new && seen.plan.delays_cache && record_has_others(record, self) {
+        if why == Why::TakeTurn && is_new && seen.plan.delays_cache && self.has_other_control_planes() {
             return Some(Self::nothing_now(Rest { node_state: words::delays_cache(), after: self.options.resync }));
         }
         // a turn of the process before was taken for what was wanted then
@@ -75,6 +75,11 @@ impl Agent {
             }
             Err(finding) => Some(refused(&finding)),
         }
+    }
+
+    fn has_other_control_planes(&self) -> bool {
+        let report = self.reporting.report.borrow();
+        report.rollout.as_ref().is_some_and(|rollout| rollout.peers.control_planes > 1)
     }
 
     /// Logs a write of the record, and leaves an event for what people follow.
@@ -189,11 +194,6 @@ impl Agent {
         });
         self.note(outcome)
     }
-}
-
-fn record_has_others(_: &Record, agent: &Agent) -> bool {
-    let report = agent.reporting.report.borrow();
-    report.rollout.as_ref().is_some_and(|rollout| rollout.peers.control_planes > 1)
 }
 
 impl NeededChange {

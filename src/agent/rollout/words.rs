@@ -181,7 +181,7 @@ pub(super) fn unreadable(error: &RecordError) -> NodeState {
     match error {
         RecordError::Newer(_) => waiting("NewerRollout", message),
         RecordError::Malformed(_) => {
-            let way_out = "remove its annotation schedpatch.io/rollout; the agents write it anew";
+            let way_out = "remove its annotation schedpatch.io/rollout; the agents rebuild it";
             NodeState::new(Phase::Blocked, "RolloutUnreadable", format!("{message}; {way_out}"))
         }
     }

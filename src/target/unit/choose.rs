@@ -46,7 +46,7 @@ fn choose_unit<'a>(candidates: &Candidates<'a>) -> Result<Chosen<'a>, Finding> {
         return Err(refused.unwrap_or_else(|| no_unit(candidates)));
     };
     if !is_unit(&file.path) {
-        let message = format!("the unit is not in {UNITS}: whoever put it there writes it anew, as a package does");
+        let message = format!("the unit is not in {UNITS}: the package or person that put it there may replace it");
         let way_out = format!("leave the unit as it is: --k3s-method drop-in; or copy it to {UNITS}");
         return Err(Finding::error("package-unit", message, way_out).in_file(&file.path));
     }

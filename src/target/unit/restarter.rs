@@ -107,5 +107,5 @@ fn is_trial(unit: &UnitState) -> bool {
 
 fn not_loaded(word: &str, drop_ins: &[String]) -> String {
     let beside = if drop_ins.is_empty() { "no drop-ins".to_owned() } else { drop_ins.join(", ") };
-    format!("systemd has read the unit anew, and its command line does not have {word}; it also reads {beside}")
+    format!("systemd has reloaded the unit, and its command line does not have {word}; it also reads {beside}")
 }
