@@ -218,7 +218,7 @@ impl Default for Pods {
     fn default() -> Self {
         Self {
             namespaces: Vec::new(),
-            exempt_namespaces: vec!["kube-system".to_owned()],
+            exempt_namespaces: vec![check::SYSTEM.to_owned()],
             labels: BTreeMap::new(),
             policy_annotation: POLICY_ANNOTATION.to_owned(),
             default_policies: None,

@@ -33,12 +33,13 @@ struct All {
 #[derive(Debug)]
 pub struct Nodes {
     all: Mutex<All>,
-    is_known: watch::Sender<bool>,
+    /// Once they were listed: the labels that are kept of them
+    known: watch::Sender<Option<BTreeSet<Arc<str>>>>,
 }
 
 impl Default for Nodes {
     fn default() -> Self {
-        Self { all: Mutex::default(), is_known: watch::channel(false).0 }
+        Self { all: Mutex::default(), known: watch::channel(None).0 }
     }
 }
 
@@ -61,7 +62,7 @@ impl Nodes {
             Change::Reset(listed) => {
                 *nodes = listed.into_iter().map(|node| (name(&node), KnownNode::new(&node, labels))).collect();
                 *book = None;
-                self.is_known.send_replace(true);
+                self.known.send_replace(Some(labels.clone()));
             }
             Change::Set(node) => {
                 // nodes report something all the time, and rarely what is needed here
@@ -84,13 +85,13 @@ impl Nodes {
     pub fn forget(&self) {
         let mut all = self.all();
         (all.nodes, all.book) = Default::default();
-        self.is_known.send_replace(false);
+        self.known.send_replace(None);
     }
 
     /// What the policies need of them. Names are not checked until the nodes are known, nor where no policy needs more than
     /// names: the nodes that were followed before may be others by now.
     pub fn book(&self, config: &Arc<Config>) -> Arc<NodeBook> {
-        if !config.needs_nodes() || !*self.is_known.borrow() {
+        if !config.needs_nodes() || !is_enough(&self.known.borrow(), config) {
             return Arc::default();
         }
         let mut all = self.all();
@@ -108,11 +109,15 @@ impl Nodes {
         self.all().nodes.keys().map(ToString::to_string).collect()
     }
 
-    /// Waits until the first list is there.
-    pub async fn known(&self) {
+    /// Waits until a list is there that has what the policies need.
+    pub async fn known(&self, config: &Config) {
         // the sender lives as long as this does, so an error is impossible
-        let _ = self.is_known.subscribe().wait_for(|is_known| *is_known).await;
+        let _ = self.known.subscribe().wait_for(|labels| is_enough(labels, config)).await;
     }
+}
+
+fn is_enough(labels: &Option<BTreeSet<Arc<str>>>, config: &Config) -> bool {
+    labels.as_ref().is_some_and(|labels| config.node_labels().is_subset(labels))
 }
 
 #[cfg(test)]
@@ -120,8 +125,8 @@ mod tests {
     use super::*;
     use crate::config::parse;
 
-    #[test]
-    fn a_configuration_that_maps_by_names_again_knows_nodes_that_join_later() {
+    #[tokio::test(start_paused = true)]
+    async fn a_configuration_that_maps_by_names_again_knows_nodes_that_join_later() {
         let config = |is: &str| {
             let text = format!(
                 "prometheus: {{url: 'http://p'}}\npolicies:\n- {{name: a, query: q, prefer: lower, node: {{label: x, is: {is}}}}}\n"
@@ -138,6 +143,16 @@ mod tests {
         };
         assert_eq!(found(&by_address, "10.0.0.1:9100"), ["a"]);
         assert_eq!(found(&by_name, "joins-later"), ["joins-later"]);
+        let by_zone = config("nodeLabel, nodeLabel: zone");
+        let is_known = async |config: &Arc<Config>| {
+            tokio::time::timeout(std::time::Duration::from_secs(1), nodes.known(config)).await.is_ok()
+        };
+        assert!(is_known(&by_address).await && !is_known(&by_zone).await, "listed without that label");
+        nodes.keep_labels(by_zone.node_labels());
+        let node = serde_json::json!({"metadata": {"name": "a", "labels": {"zone": "z"}}});
+        nodes.take(Change::Reset(vec![serde_json::from_value(node).expect("a node")]));
+        assert!(is_known(&by_zone).await);
+        assert_eq!(found(&by_zone, "z"), ["a"]);
         nodes.forget();
         assert!(found(&by_address, "10.0.0.1:9100").is_empty() && nodes.names().is_empty());
     }

@@ -76,8 +76,8 @@ pub struct Condition {
     pub status: String,
     /// In words
     pub message: String,
-    /// When `status` changed last
-    pub last_transition_time: String,
+    /// When `status` changed last; Go writes null for a time that was never set
+    pub last_transition_time: Option<String>,
 }
 
 impl Watched for Pod {
@@ -216,7 +216,7 @@ impl Tracker {
 fn bound_since(pod: &Pod, now: Instant, clock: Timestamp) -> Option<Instant> {
     let is_bound = |one: &&Condition| one.kind == "PodScheduled" && one.status == "True";
     let condition = pod.status.conditions.iter().find(is_bound)?;
-    let bound: Timestamp = condition.last_transition_time.parse().ok()?;
+    let bound: Timestamp = condition.last_transition_time.as_ref()?.parse().ok()?;
     let age = Duration::try_from(clock.duration_since(bound)).unwrap_or(Duration::ZERO);
     now.checked_sub(age)
 }

@@ -19,7 +19,7 @@ use crate::state::State;
 
 use round::Round;
 
-/// The first round waits this long for the list of nodes, where series are mapped by more than names.
+/// The first round of a configuration waits this long for the list of nodes, where series are mapped by more than names.
 const NODES_TIMEOUT: Duration = Duration::from_secs(10);
 /// A changed file counts after this time, even if its queries are not answered yet.
 const ADOPT_AFTER: Duration = Duration::from_secs(1);
@@ -42,12 +42,6 @@ pub struct Poller {
 impl Poller {
     /// Runs until the configuration's sender is gone.
     pub async fn run(mut self) {
-        let config = self.config.borrow_and_update().clone();
-        if config.needs_nodes() && tokio::time::timeout(NODES_TIMEOUT, self.nodes.known()).await.is_err() {
-            tracing::warn!(
-                "nodes are not known yet: series that are mapped by address or label belong to no node for now"
-            );
-        }
         loop {
             let config = self.config.borrow_and_update().clone();
             let mut changed = self.config.clone();
@@ -61,6 +55,11 @@ impl Poller {
 
     /// Round after round.
     async fn rounds(&self, config: &Arc<Config>) {
+        if config.needs_nodes() && tokio::time::timeout(NODES_TIMEOUT, self.nodes.known(config)).await.is_err() {
+            tracing::warn!(
+                "nodes are not known yet: series that are mapped by address or label belong to no node for now"
+            );
+        }
         loop {
             let started = Instant::now();
             self.round(config).await;
@@ -112,7 +111,10 @@ fn carry_over(old: &Snapshot, config: &Config) -> Vec<Arc<Values>> {
                 policy.prefer,
             )
         };
-        let at = old.config.policies.iter().position(|other| asks(other) == asks(policy))?;
+        let is_same = |other: &Policy| asks(other) == asks(policy);
+        let policies = &old.config.policies;
+        let namesake = policies.iter().position(|other| other.name == policy.name && is_same(other));
+        let at = namesake.or_else(|| policies.iter().position(is_same))?;
         old.values.get(at).cloned()
     };
     config.policies.iter().map(|policy| same(policy).unwrap_or_default()).collect()

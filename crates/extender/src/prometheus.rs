@@ -177,8 +177,8 @@ impl Client {
             Some(sender) => sender,
             None => self.connect().await?,
         };
-        let seconds = self.timeout.as_secs_f64();
-        let body = format!("query={}&timeout={seconds}s", form_encode(promql));
+        // Prometheus reads no fraction of a second before a unit
+        let body = format!("query={}&timeout={}ms", form_encode(promql), self.timeout.as_millis());
         let mut request = Request::post(format!("{}/api/v1/query", self.url.path))
             .header(HOST, self.url.authority())
             .header(USER_AGENT, concat!("schedpatch-extender/", env!("CARGO_PKG_VERSION")))

@@ -45,13 +45,23 @@ pub struct Snapshot {
     pub values: Vec<Arc<Values>>,
     /// When it was put together
     pub made: Instant,
+    /// Since when the configuration counts
+    pub since: Instant,
 }
 
 impl Snapshot {
     /// Nothing is known yet.
     pub fn empty(config: Arc<Config>) -> Self {
         let values = config.policies.iter().map(|_| Arc::default()).collect();
-        Self { config, index: Arc::default(), values, made: Instant::now() }
+        let now = Instant::now();
+        Self { config, index: Arc::default(), values, made: now, since: now }
+    }
+
+    /// Whether each threshold has values, or has had none for so long that it refuses nothing.
+    pub fn knows_thresholds(&self, now: Instant) -> bool {
+        let age = now.saturating_duration_since(self.since);
+        let mut thresholds = self.config.policies.iter().zip(&self.values).filter(|(policy, _)| policy.refuses());
+        thresholds.all(|(policy, values)| values.taken.is_some() || age > policy.stale_after)
     }
 
     /// The columns of a pod's policies.

@@ -14,6 +14,9 @@ const MAX_POLICIES: usize = 64;
 /// More often than this no scrape brings anything new, and Prometheus has to work for each round.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Where the pods of the cluster itself are.
+pub(super) const SYSTEM: &str = "kube-system";
+
 /// The sum of weights must stay a number.
 const MAX_WEIGHT: f64 = 1e6;
 
@@ -150,6 +153,11 @@ fn policy(index: usize, policy: &Policy) -> Result<(), Fault> {
 /// What is allowed, and probably not meant.
 pub fn warnings(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
+    if !config.pods.exempt_namespaces.iter().any(|name| name == SYSTEM) {
+        warnings.push(format!(
+            "pods.exemptNamespaces replaces its default and has no {SYSTEM}: pods of the cluster itself may have to wait for a metric"
+        ));
+    }
     for policy in &config.policies {
         if policy.stale_after < config.prometheus.interval * 2 {
             warnings.push(format!(

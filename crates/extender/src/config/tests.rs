@@ -102,6 +102,8 @@ fn doubtful_values_are_warned_of() {
     assert!(warnings(&config("")).is_empty());
     let said = warnings(&config("  staleAfter: 20s\n"));
     assert!(said.len() == 1 && said[0].contains("cpu: staleAfter (20s) is less than two intervals (15s)"), "{said:?}");
+    let said = warnings(&config("pods: {exemptNamespaces: [monitoring]}\n"));
+    assert!(said.len() == 1 && said[0].contains("has no kube-system"), "{said:?}");
     let said = warnings(&config("  avoidAbove: 1\n  whenAllExceed: reject\nrecovery: {enabled: false}\n"));
     assert!(said.len() == 1 && said[0].contains("whenAllExceed: reject without recovery"), "{said:?}");
 }

@@ -279,6 +279,24 @@ async fn a_changed_configuration_has_every_waiting_pod_tried_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_changed_threshold_without_values_has_nobody_tried_until_they_come_or_would_be_stale() {
+    let mut tracker = Tracker::default();
+    let high = snapshot(&Snapshot::empty(config(REJECT)), &[("x", 0.9)]);
+    ask(&mut tracker, "a", &high, &["x"]);
+    let unknown = || Snapshot { index: Arc::clone(&high.index), ..Snapshot::empty(config(", weight: 2")) };
+    let empty = unknown();
+    assert!(woken(&mut tracker, &empty).is_empty(), "no node could be refused");
+    tokio::time::advance(Duration::from_secs(121)).await;
+    assert_eq!(names(&woken(&mut tracker, &empty)), ["a"], "without Prometheus nobody waits for ever");
+
+    let high = snapshot(&high, &[("x", 0.9)]);
+    ask(&mut tracker, "b", &high, &["x"]);
+    let empty = unknown();
+    assert!(woken(&mut tracker, &empty).is_empty());
+    assert_eq!(names(&woken(&mut tracker, &snapshot(&empty, &[("x", 0.9)]))), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn lists_that_are_late_lose_no_waiting_pod_and_answers_that_are_late_leak_none() {
     let mut tracker = Tracker::default();
     let high = snapshot(&Snapshot::empty(config(REJECT)), &[("x", 0.9)]);
@@ -312,7 +330,7 @@ async fn pods_that_were_refused_before_the_start_are_tried_once() {
     let said = |uid: &str, node: &str, message: &str| -> Pod {
         let json = serde_json::json!({
             "metadata": {"uid": uid, "name": uid, "namespace": "n"}, "spec": {"nodeName": node},
-            "status": {"conditions": [{"type": "PodScheduled", "message": message}]},
+            "status": {"conditions": [{"type": "PodScheduled", "message": message, "lastTransitionTime": null}]},
         });
         serde_json::from_value(json).expect("a pod")
     };

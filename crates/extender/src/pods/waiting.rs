@@ -186,10 +186,11 @@ impl Waits {
     }
 
     /// The pods to be tried again: a node that refused them exceeds no threshold of theirs any more, or nobody knows what
-    /// refused them. Each recovery counts once.
+    /// refused them, once the thresholds that may refuse them now have values. Each recovery counts once.
     pub fn recovered(&mut self, snapshot: &Snapshot, now: Instant) -> Vec<Wake> {
         self.retain(|entry| now.saturating_duration_since(entry.asked) < FORGET_AFTER);
         let mut clear = Clear::new(snapshot, now);
+        let knows_thresholds = snapshot.knows_thresholds(now);
         let mut woken = Vec::new();
         for (uid, entry) in self.all.iter_mut().filter(|(_, entry)| !entry.is_queued) {
             if entry.is_about(snapshot) {
@@ -201,6 +202,9 @@ impl Waits {
                     continue;
                 }
                 entry.refused_by.subtract(&nodes);
+            } else if !knows_thresholds {
+                // it would be bound before anybody knows which nodes exceed them
+                continue;
             } else {
                 entry.basis = Some((Arc::clone(&snapshot.config), snapshot.index.generation()));
                 // without policies that are known no node's recovery counts, until the scheduler asks

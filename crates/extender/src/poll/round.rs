@@ -56,8 +56,10 @@ impl Round {
         let values = carry_over(&old, config);
         let bytes = values.iter().map(|values| values.bytes).collect();
         let index = Arc::clone(&old.index);
-        let snapshot = Snapshot { config: Arc::clone(config), index, values, made: Instant::now() };
-        let is_live = AtomicBool::new(Arc::ptr_eq(&old.config, config));
+        let (is_same, now) = (Arc::ptr_eq(&old.config, config), Instant::now());
+        let since = if is_same { old.since } else { now };
+        let snapshot = Snapshot { config: Arc::clone(config), index, values, made: now, since };
+        let is_live = AtomicBool::new(is_same);
         let (state, config, draft) = (Arc::clone(state), Arc::clone(config), Mutex::new(Draft { snapshot, bytes }));
         Arc::new(Self { state, config, book, woken, next: AtomicUsize::new(0), is_live, draft })
     }

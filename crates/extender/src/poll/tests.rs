@@ -47,3 +47,16 @@ fn a_changed_weight_keeps_the_values_and_a_changed_query_does_not() {
     assert_eq!(carry_over(&old, &config(2, "q"))[0].plain, [1.0]);
     assert!(carry_over(&old, &config(1, "other"))[0].plain.is_empty());
 }
+
+#[test]
+fn of_policies_that_ask_the_same_each_keeps_its_own_values() {
+    let text =
+        "prometheus: {url: 'http://p'}\npolicies:\n- {name: a, query: q, prefer: lower}\n- {name: b, query: q, prefer: lower}\n";
+    let config = Arc::new(parse("test.yaml".as_ref(), text).expect("valid"));
+    let mut old = Snapshot::empty(Arc::clone(&config));
+    for (values, value) in old.values.iter_mut().zip([1.0, 2.0]) {
+        Arc::make_mut(values).plain.push(value);
+    }
+    let carried = carry_over(&old, &config);
+    assert_eq!([carried[0].plain[0], carried[1].plain[0]], [1.0, 2.0]);
+}

@@ -223,9 +223,9 @@ impl Server {
 pub fn metrics_text(state: &State) -> String {
     let (snapshot, now) = (state.snapshot(), Instant::now());
     for (policy, values) in snapshot.config.policies.iter().zip(&snapshot.values) {
-        if let Some(age) = values.age(now) {
-            state.metrics.set(m::AGE, &policy.name, age.as_secs_f64());
-        }
+        // a policy that never had an answer is as old as its configuration
+        let age = values.age(now).unwrap_or_else(|| now.saturating_duration_since(snapshot.since));
+        state.metrics.set(m::AGE, &policy.name, age.as_secs_f64());
     }
     let (herd, waiting) = {
         let mut tracker = state.tracker();

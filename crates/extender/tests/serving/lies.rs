@@ -204,6 +204,6 @@ async fn queries_carry_credentials_and_promql_as_a_form() {
         let requests = prometheus.requests.lock().expect("unpoisoned").clone();
         let first = requests.first().expect("it was asked");
         assert!(first.starts_with("POST /prefix/api/v1/query HTTP/1.1") && first.contains(header), "{first}");
-        assert!(first.contains("query=sum%20by%20%28node%29%20%28a%20%2B%20b%29&timeout=0.3s"), "{first}");
+        assert!(first.contains("query=sum%20by%20%28node%29%20%28a%20%2B%20b%29&timeout=300ms"), "{first}");
     }
 }
