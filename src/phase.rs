@@ -320,7 +320,7 @@ fn after_verdict_of_last_good(verdict: &Verdict, failed: &Fault, was_proven: boo
         Verdict::Proven(_) if was_proven => {
             let message = format!(
                 "revision {revision} failed: {reason}; the scheduler runs as before. Change the configuration, or \
-                 insist on this one with schedpatch apply --retry"
+                 have this one tried again with schedpatch rollout retry"
             );
             say(Phase::RolledBack, "RevisionFailed", &message)
         }

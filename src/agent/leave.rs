@@ -13,6 +13,8 @@ impl Agent {
     pub(super) fn leave(mut self) -> Result<(), Finding> {
         self.end_preflight();
         let seen = self.look_at_host()?;
+        // an earlier removal may have failed
+        self.sweep_preflights(&seen);
         if !self.is_in_the_middle(&seen) || waits_for_a_person(&seen) {
             tracing::info!("stopping; what is applied stays");
             return Ok(());

@@ -92,14 +92,13 @@ pub(super) async fn read(
     are_servers: bool,
 ) -> Result<Peers, AskError> {
     let (namespace, labels) = SCHEDULER_PODS;
-    let scheduler_lease = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", crate::cluster::LEASE_NAMESPACE);
     let (nodes, old_nodes, schedulers, more_schedulers, agents, leader, set, heartbeat) = tokio::try_join!(
         list::<NodeItem>(client, "/api/v1/nodes", CONTROL_PLANE_LABELS[0]),
         list::<NodeItem>(client, "/api/v1/nodes", CONTROL_PLANE_LABELS[1]),
         pods(client, namespace, labels[0]),
         pods(client, namespace, labels[1]),
         agents(client, release),
-        lease(client, &scheduler_lease, "kube-scheduler"),
+        leader(client),
         daemon_set(client, release),
         heartbeat(client, holder),
     )?;
@@ -257,22 +256,30 @@ async fn daemon_set(client: &Client, release: &Release) -> Result<Option<ObjectM
     Ok(Some(set.metadata))
 }
 
-/// A Lease that is good to know.
-async fn lease(client: &Client, path: &str, name: &str) -> Result<Option<Lease>, AskError> {
+/// A Lease, if it exists.
+async fn lease(client: &Client, (namespace, name): (&str, &str)) -> Result<Option<Lease>, AskError> {
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
     let request = kube::core::Request::new(path).get(name, &kube::api::GetParams::default()).map_err(malformed)?;
-    match asked(client, "get leases", client.request(request)).await {
+    let right = format!("get the Lease {name} in namespace {namespace}");
+    match asked(client, &right, client.request(request)).await {
         Ok(lease) => Ok(Some(lease)),
-        // an unknown leader is nobody
-        Err(AskError::Forbidden(_) | AskError::Missing) => Ok(None),
+        Err(AskError::Missing) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// The leader among the schedulers. One that this agent may not know is nobody.
+async fn leader(client: &Client) -> Result<Option<Lease>, AskError> {
+    match lease(client, (crate::cluster::LEASE_NAMESPACE, "kube-scheduler")).await {
+        Err(AskError::Forbidden(_)) => Ok(None),
+        answer => answer,
     }
 }
 
 /// Changes whenever the node's kubelet reports.
 async fn heartbeat(client: &Client, node: Option<&str>) -> Result<Option<String>, AskError> {
     let Some(node) = node else { return Ok(None) };
-    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{KUBELETS}/leases");
-    let lease = lease(client, &path, node).await?;
+    let lease = lease(client, (KUBELETS, node)).await?;
     Ok(lease.and_then(|lease| lease.spec?.renew_time).map(|time| format!("{:?}", time.0)))
 }
 

@@ -11,7 +11,7 @@ use super::write::now;
 use crate::cluster::{LEASE_NAME, LEASE_NAMESPACE, LeaseError, LeaseNow, RolloutLease};
 use crate::finding::Finding;
 use crate::fleet::{self, Columns, NodeSummary, Unanswered};
-use crate::rollout::Record;
+use crate::rollout::{Record, RecordError};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -151,7 +151,11 @@ pub(super) async fn read(lease: &RolloutLease) -> Result<(LeaseNow, Option<Recor
     })?;
     let record = now.record().map_err(|error| {
         let message = format!("the record in the Lease {LEASE_NAMESPACE}/{LEASE_NAME} cannot be used: {error}");
-        Unanswered::Refused(Finding::error("rollout-record", message, "use the newest schedpatch"))
+        let way_out = match error {
+            RecordError::Newer(_) => "use the newest schedpatch",
+            RecordError::Malformed(_) => "remove its annotation schedpatch.io/rollout; the agents rebuild it",
+        };
+        Unanswered::Refused(Finding::error("rollout-record", message, way_out))
     })?;
     Ok((now, record))
 }

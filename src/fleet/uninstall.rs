@@ -76,7 +76,10 @@ pub fn must_not_forget(name: &str, record: &Record, nodes: &[NodeSummary], is_al
         let message = format!("there is no control-plane node {name}; there are: {}", names.join(", "));
         return Some(Finding::error("no-such-node", message, "give one of these"));
     }
-    is_alive.then(|| {
+    // a node that only stopped the rollout has no turn that another one could collide with
+    let has_turn = record.entry.as_ref().is_some_and(|entry| entry.node == name);
+    let is_only_stopped = !has_turn && record.stopped.as_ref().is_some_and(|stopped| stopped.node == name);
+    (is_alive && !is_only_stopped).then(|| {
         let message = format!("node {name} is Ready and its agent runs, so it goes on by itself");
         let way_out = "see schedpatch rollout status for what it waits for; --force ends its turn all the same, and another node \
                        may begin while this one is in the middle of a change";

@@ -162,7 +162,11 @@ pub(super) fn judge_revision(plan: &Plan, state: &State, original: &str, retry: 
     match bad {
         Some((revision, bad)) if !retry && bad.holds_for(Digest::of_bytes(original.as_bytes())) => {
             let message = format!("revision {revision} failed here at {}: {}", bad.since, bad.reason);
-            Err(Finding::error("bad-revision", message, "change the configuration, or insist with apply --retry"))
+            Err(Finding::error(
+                "bad-revision",
+                message,
+                "change the configuration, or have it tried again: schedpatch rollout retry, or apply --retry on a host without an agent",
+            ))
         }
         _ => Ok(()),
     }

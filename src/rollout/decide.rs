@@ -100,6 +100,13 @@ fn own_turn(view: &View<'_>, entry: &Entry, now: Timestamp) -> NextStep {
         _ => me.generation >= entry.generation,
     };
     if is_used {
+        // somebody wrote over it before it was proven: this node's scheduler restarts, so the turn goes on with the repair
+        let repair = want::change(view).filter(|wanted| wanted.change == ChangeKind::Repair && me.is_overwritten);
+        if let Some(repair) =
+            repair.filter(|repair| me.stopped.is_none() && order::must_not_go(view, *repair).is_none())
+        {
+            return take_turn(view, repair);
+        }
         return write(record, Why::Release, |record| release(record, view, entry, now));
     }
     let wanted = NeededChange { change: entry.change, digest: entry.digest };

@@ -35,6 +35,8 @@ pub struct PreflightManifest {
 /// What became of a preflight, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PreflightState {
+    /// The first answer is still on its way
+    Unanswered,
     /// Who was asked did not answer, for this reason
     Away(String),
     /// Nobody has noticed it yet

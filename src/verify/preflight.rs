@@ -29,8 +29,7 @@ pub struct PreflightTrial {
     ran: Option<Duration>,
     /// Whether it was seen at all
     is_noticed: bool,
-    /// Whether the API answered before, and whether it did not later
-    has_answered: bool,
+    /// Whether the API did not answer a question
     was_away: bool,
 }
 
@@ -58,23 +57,15 @@ pub enum PreflightVerdict {
 impl PreflightTrial {
     /// A preflight that was just begun.
     pub fn new(timeout: Duration) -> Self {
-        Self {
-            timeout,
-            last_answer: None,
-            asked: Duration::ZERO,
-            ran: None,
-            is_noticed: false,
-            has_answered: false,
-            was_away: false,
-        }
+        Self { timeout, last_answer: None, asked: Duration::ZERO, ran: None, is_noticed: false, was_away: false }
     }
 
     /// The API did not answer something else.
     pub fn note_away(&mut self) {
-        self.was_away |= self.has_answered;
+        self.was_away = true;
     }
 
-    /// Whether the API went away in the middle: a plugin that asks it may have ended the scheduler for that reason alone.
+    /// Whether the API was away meanwhile: a plugin that asks it may have ended the scheduler for that reason alone.
     pub fn was_away(&self) -> bool {
         self.was_away
     }
@@ -86,9 +77,11 @@ impl PreflightTrial {
             self.note_away();
             return PreflightVerdict::Wait(format!("the API does not say what became of the preflight: {why}"));
         }
+        if *seen == PreflightState::Unanswered {
+            return PreflightVerdict::Wait("the API has not been heard of the preflight yet".to_owned());
+        }
         let gap = self.last_answer.map_or(Duration::ZERO, |last| now.saturating_sub(last)).min(LONGEST_GAP);
         self.last_answer = Some(now);
-        self.has_answered = true;
         self.asked += gap;
         let is_late = self.asked >= self.timeout;
         let shown = self.timeout.as_secs();
@@ -98,7 +91,7 @@ impl PreflightTrial {
                 let message = format!("the kubelet did not show its pod in {} s", NOTICED.as_secs());
                 PreflightVerdict::Unjudged(message)
             }
-            PreflightState::Away(_) | PreflightState::Absent => {
+            PreflightState::Unanswered | PreflightState::Away(_) | PreflightState::Absent => {
                 PreflightVerdict::Wait("the kubelet has not noticed the preflight yet".to_owned())
             }
             PreflightState::Rejected(words) if self.is_noticed && self.ran.is_none() => {
@@ -226,15 +219,18 @@ mod tests {
     }
 
     #[test]
-    fn an_api_that_goes_away_in_the_middle_is_remembered() {
+    fn an_api_that_does_not_answer_is_remembered_from_the_first_question_on() {
         let away = PreflightState::Away("refused".to_owned());
-        let mut trial = PreflightTrial::new(TIMEOUT);
-        trial.judge(&away, secs(0));
-        assert!(!trial.was_away(), "the first answer has not come yet");
-        trial.judge(&PreflightState::Running, secs(1));
-        trial.judge(&away, secs(2));
-        trial.judge(&ended(1, false), secs(3));
-        assert!(trial.was_away());
+        for states in [[away.clone(), PreflightState::Running], [PreflightState::Running, away]] {
+            let mut trial = PreflightTrial::new(TIMEOUT);
+            trial.judge(&PreflightState::Unanswered, secs(0));
+            assert!(!trial.was_away(), "the first answer has not come yet");
+            for (at, state) in (1..).zip(&states) {
+                trial.judge(state, secs(at));
+            }
+            trial.judge(&ended(1, false), secs(3));
+            assert!(trial.was_away(), "{states:?}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use schedpatch::agent::Proof;
 use schedpatch::apply::RealFs;
 use schedpatch::journal::Initiator;
 use schedpatch::phase::Phase;
@@ -101,6 +102,43 @@ fn a_configuration_whose_standbys_are_never_ready_is_refused() {
         fleet.pass(120).await;
         assert_eq!(fleet.revisions(), [None, None, None], "{}", fleet.story());
         assert_eq!(fleet.nodes[1].report.borrow().node_state.reason, "DelaysCache", "{}", fleet.story());
+    });
+}
+
+#[test]
+fn where_nothing_is_proven_several_nodes_do_not_change() {
+    fleet(|mut fleet| async move {
+        fleet.nodes.iter_mut().for_each(|node| node.options.proof = Proof::None);
+        fleet.want("one");
+        fleet.start().await;
+        fleet.pass(120).await;
+        assert_eq!(fleet.revisions(), [None, None, None], "{}", fleet.story());
+        assert_eq!(fleet.nodes[1].report.borrow().node_state.reason, "ProvesNothing", "{}", fleet.story());
+    });
+}
+
+#[test]
+fn a_commit_that_somebody_overwrites_before_its_proof_keeps_its_turn_for_the_repair() {
+    fleet(|mut fleet| async move {
+        fleet.bring_up().await;
+        let good = fleet.revisions();
+        fleet.want("two");
+        while fleet.revisions() == good {
+            fleet.pass(1).await;
+        }
+        let node = (0..3).find(|node| fleet.revisions()[*node] != good[*node]).expect("one began");
+        fleet.pass(2).await;
+        fleet.nodes[node].write_manifest(MANIFEST);
+        loop {
+            fleet.pass(1).await;
+            if fleet.nodes[node].journal().is_proven() {
+                break;
+            }
+            let holder = fleet.record().entry.map(|entry| entry.node);
+            assert_eq!(holder.as_ref(), Some(&fleet.nodes[node].name), "{}", fleet.story());
+        }
+        fleet.until_all(Phase::Ready, 300).await;
+        assert!(*fleet.most_down.borrow() <= 1, "{}", fleet.story());
     });
 }
 

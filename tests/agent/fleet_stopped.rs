@@ -61,6 +61,22 @@ fn while_a_stopped_change_waits_drift_is_repaired_and_a_retry_begins_at_once() {
 }
 
 #[test]
+fn where_a_person_forgets_the_node_that_stopped_the_others_go_on_and_it_keeps_its_pause() {
+    fleet(|mut fleet| async move {
+        let node = stop(&mut fleet).await;
+        until_stopped(&fleet).await;
+        let good = fleet.revisions();
+        let name = fleet.nodes[node].name.clone();
+        fleet.change_record(|record| record.forget(&name));
+        fleet.pass(90).await;
+        assert_eq!(fleet.revisions()[node], good[node], "not yet: {}", fleet.story());
+        // the leader still yields to it for a while
+        assert!((0..3).any(|one| fleet.revisions()[one] != good[one]), "{}", fleet.story());
+        fleet.until_all(Phase::Ready, 600).await;
+    });
+}
+
+#[test]
 fn a_stopped_change_is_known_to_the_agent_that_comes_next_and_tried_again_later() {
     fleet(|mut fleet| async move {
         let node = stop(&mut fleet).await;

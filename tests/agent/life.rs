@@ -28,7 +28,7 @@ fn a_configuration_is_applied_proven_changed_rolled_back_and_restored() {
         let says = [
             format!("revision {failed} failed"),
             "Change the configuration, or".to_owned(),
-            "apply --retry".to_owned(),
+            "schedpatch rollout retry".to_owned(),
         ];
         for words in says {
             assert!(report.node_state.message.contains(&words), "{words}: {}", node.message());

@@ -77,6 +77,27 @@ fn an_original_whose_image_is_gone_is_pulled_before_our_edit_is_removed() {
 }
 
 #[test]
+fn the_preflight_of_a_way_back_outlives_questions_that_nobody_answers() {
+    preflighted(|mut node| async move {
+        let original = with_another_image(&mut node).await;
+        node.kubelet.borrow_mut().has_registry = false;
+        ask(&node, "schedpatch.io/uninstall");
+        node.until_report("no image", 60, |report| report.node_state.reason == "PreflightObstructed").await;
+        let tried = preflights(&node);
+        for _ in 0..5 {
+            node.api.set_fault(Fault::Refuse);
+            node.pass(5).await;
+            node.api.set_fault(Fault::None);
+            node.pass(20).await;
+        }
+        assert_eq!(preflights(&node), tried, "its image is still being pulled: {}", node.message());
+        node.kubelet.borrow_mut().has_registry = true;
+        node.until(Phase::Restored, 120).await;
+        assert_eq!((node.manifest(), files_left(&node)), (original, vec![]));
+    });
+}
+
+#[test]
 fn an_original_that_the_scheduler_refuses_is_not_put_back_until_it_accepts_it() {
     preflighted(|mut node| async move {
         let original = with_another_image(&mut node).await;

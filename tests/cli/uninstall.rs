@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use schedpatch::finding::Finding;
 use schedpatch::fleet::{Leftover, NodeSummary, Unanswered, must_not_forget, patiently};
-use schedpatch::rollout::Record;
+use schedpatch::revision::Digest;
+use schedpatch::rollout::{Record, Stopped};
 use schedpatch::timestamp::Timestamp;
 use tokio::time::Instant;
 
@@ -82,4 +83,9 @@ fn a_node_that_nobody_knows_or_that_lives_is_not_forgotten() {
     assert_eq!(rule("cp9", false).as_deref(), Some("no-such-node"));
     assert_eq!(rule("cp2", true).as_deref(), Some("node-lives"));
     assert_eq!(rule("cp2", false), None);
+    // it lives and tries again, and the others need not wait for it
+    let mut record = Record::default();
+    let (digest, words) = (Digest::of_bytes(b"wanted"), "ErrImagePull".to_owned());
+    record.stopped = Some(Stopped { digest, node: "cp2".to_owned(), words });
+    assert_eq!(must_not_forget("cp2", &record, &nodes, true), None);
 }

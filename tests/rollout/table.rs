@@ -68,6 +68,16 @@ fn the_turn_is_kept_while_the_commit_is_judged_and_released_once_it_is_proven() 
 }
 
 #[test]
+fn a_commit_that_was_overwritten_before_its_proof_keeps_the_turn_for_the_repair() {
+    let mut scene = scene().with_turn_of("cp1", "mine");
+    (scene.me.in_place, scene.me.generation, scene.me.is_overwritten) = (Some(digest(NEW)), 5, true);
+    let entry = scene.writes(Why::TakeTurn).entry.expect("a turn");
+    assert_eq!((entry.node.as_str(), entry.change, entry.generation), ("cp1", ChangeKind::Repair, 6));
+    scene.me.is_fought_over = true;
+    assert_eq!(scene.writes(Why::Release).entry, None, "what somebody else keeps rewriting holds up nobody");
+}
+
+#[test]
 fn a_failure_is_recorded_before_the_turn_is_released() {
     let mut scene = scene().with_turn_of("cp1", "mine");
     (scene.me.generation, scene.me.unreported) = (6, Some((failed(digest(NEW)), 0)));

@@ -167,7 +167,10 @@ fn until(
             }
         }
     }
-    last
+    match last {
+        Ok(()) if lasted < 5 => Err("it does not stay so".to_owned()),
+        last => last,
+    }
 }
 
 /// Four digests: two are good, the others are not, at least somewhere.

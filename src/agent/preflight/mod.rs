@@ -128,6 +128,11 @@ impl Preflights {
         }
     }
 
+    /// Whether the scheduler checks a text now.
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
     /// Waits for news of the preflight that goes on; for ever if there is none.
     pub async fn changed(&mut self) {
         match &mut self.running {

@@ -57,7 +57,9 @@ impl Agent {
         let running = self.preflights.running.as_mut()?;
         let (mut state, age) = running.observer.latest();
         // who acts on an end has asked, and the API answered
-        if age > ASK_INTERVAL || matches!(state, PreflightState::Away(_) | PreflightState::Ended(_)) {
+        if age > ASK_INTERVAL
+            || matches!(state, PreflightState::Unanswered | PreflightState::Away(_) | PreflightState::Ended(_))
+        {
             state = running.observer.ask().await;
         }
         let is_removed = seen.taken > running.begun && !seen.snapshot.facts.preflights.contains(&running.path);
@@ -158,7 +160,8 @@ impl Agent {
         let (attempt, deadline) = (planned.manifest.attempt + 1, RUNS_FOR.as_secs() * 2);
         let run = PreflightRun { subject: "current", attempt, deadline };
         let Ok(Some(manifest)) = target.kind.preflight(&target.text, &run) else {
-            return self.without_verdict(subject, "the text in place cannot be tried");
+            let message = format!("{}; the text in place cannot be tried too", doubt.words());
+            return self.blocked(subject, "PreflightUnclear", &message);
         };
         self.preflights.running = None;
         match self.start(&manifest, Direction::Judge, None) {

@@ -35,10 +35,13 @@ impl Agent {
         if why == Why::TakeTurn && is_new && seen.plan.delays_cache && self.has_other_control_planes() {
             return Some(Self::nothing_now(Rest { node_state: words::delays_cache(), after: self.options.resync }));
         }
-        // a turn of the process before was taken for what was wanted then
+        if why == Why::TakeTurn && is_new && !self.asks() && self.has_other_control_planes() {
+            return Some(Self::nothing_now(Rest { node_state: words::proves_nothing(), after: self.options.resync }));
+        }
+        // what was wanted when the turn was taken, by this process or the one before, may be out of date
         let generation = seen.journal.generation.max(seen.generation().unwrap_or_default());
         let is_unused = record.entry.as_ref().is_some_and(|entry| entry.generation > generation);
-        if matches!(why, Why::TakeTurn | Why::Adopt) && is_new && is_unused {
+        if matches!(why, Why::TakeTurn | Why::Adopt | Why::Renew) && is_new && is_unused {
             match self.confirm_sources().await {
                 Ok(true) => {}
                 Ok(false) => return Some(Part::Again),

@@ -100,21 +100,21 @@ impl Agent {
         let journal = &seen.journal;
         if record.retries > journal.retries {
             let retries = record.retries;
-            return Some(self.amend(session, &move |journal| journal.retried(retries)));
+            return self.amend(session, &move |journal| journal.retried(retries));
         }
         let is_known = |bad: &Bad| bad.digest.is_some_and(|digest| record.has_failed(digest)) && !bad.is_reported;
         if let Some(digest) = journal.bad.values().find(|bad| is_known(bad)).and_then(|bad| bad.digest) {
-            return Some(self.amend(session, &move |journal| journal.reported(digest)));
+            return self.amend(session, &move |journal| journal.reported(digest));
         }
         if let Some(stopped) = &journal.stopped {
             let known = record.stopped.as_ref().filter(|known| known.node == self.options.node);
             let is_known = known.is_some_and(|known| known.digest == stopped.digest);
             let is_wanted = seen.plan.digest.is_none_or(|wanted| wanted == stopped.digest);
-            if !is_wanted || stopped.is_reported && !is_known || record.has_failed(stopped.digest) {
-                return Some(self.amend(session, &|journal| journal.resumed()));
+            if !is_wanted || record.has_failed(stopped.digest) {
+                return self.amend(session, &|journal| journal.resumed());
             }
             if is_known && !stopped.is_reported {
-                return Some(self.amend(session, &|journal| journal.stop_reported()));
+                return self.amend(session, &|journal| journal.stop_reported());
             }
         }
         let digest = record.sealed.filter(|sealed| InPlace::of(seen).digest == Some(*sealed) && seen.was_proven())?;
@@ -122,7 +122,7 @@ impl Agent {
         if journal.has_sealed(digest, number) {
             return None;
         }
-        Some(self.amend(session, &move |journal| journal.sealed(digest, number)))
+        self.amend(session, &move |journal| journal.sealed(digest, number))
     }
 
     /// This node, as the rollout sees it.

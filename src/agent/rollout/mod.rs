@@ -169,7 +169,8 @@ impl Agent {
             }
             NextStep::Forget => {
                 tracing::warn!("somebody else replaced the target before the last commit was proven: it is forgotten");
-                Some(self.amend(session.as_ref(), &|journal| journal.forgotten()))
+                let forgotten = self.amend(session.as_ref(), &|journal| journal.forgotten());
+                Some(forgotten.unwrap_or_else(|| self.judge_first(seen, false)))
             }
             NextStep::Rest => Some(self.rest(&view, seen)),
         }
@@ -333,20 +334,23 @@ impl Agent {
         });
     }
 
-    /// Changes what is remembered on this host.
+    /// Changes what is remembered on this host; none where that is nothing new, or the journal is damaged and a commit must first
+    /// write it anew.
     fn amend(
         &self,
         session: Option<&Session>,
         change: &dyn Fn(crate::journal::Journal) -> crate::journal::Journal,
-    ) -> Part {
+    ) -> Option<Part> {
         let request = self.request(crate::plan::Direction::Judge, crate::journal::Initiator::Agent);
         let amended = match session {
             Some(session) => reconcile::amend_in(session, &request, &self.env(), change),
             None => reconcile::amend(&request, &self.env(), change),
         };
         match amended {
-            Ok(_) => Part::Again,
-            Err(finding) => Part::Done(Permission::Denied(Rest::blocked(&finding, super::RETRY)), Some(super::RETRY)),
+            Ok(is_news) => is_news.then_some(Part::Again),
+            Err(finding) => {
+                Some(Part::Done(Permission::Denied(Rest::blocked(&finding, super::RETRY)), Some(super::RETRY)))
+            }
         }
     }
 }

@@ -34,8 +34,8 @@ pub(super) fn of_waiting(why: &Waiting, peers: &Peers, node: &str) -> NodeState 
         Waiting::Stopped { node, words } => waiting(
             "Stopped",
             format!(
-                "the rollout stopped on node {node}, which tries again: {words}; schedpatch rollout forget {node} goes on \
-                 without it"
+                "the rollout stopped on node {node}, which tries again: {words}; schedpatch rollout forget {node} lets the \
+                 others go on without it"
             ),
         ),
         Waiting::Quorum { node } => quorum(node.as_deref()),
@@ -192,6 +192,13 @@ pub(super) fn delays_cache() -> NodeState {
     let message = "the configuration says delayCacheUntilActive: true, with which a standby scheduler is not ready until it leads, \
                    so nothing can be proven on several control-plane nodes; remove that line";
     NodeState::new(Phase::Blocked, "DelaysCache", message)
+}
+
+/// Nobody could say when the next node may change.
+pub(super) fn proves_nothing() -> NodeState {
+    let message = "with --verify none nobody sees when a scheduler runs again, so several control-plane nodes could change at \
+                   once; set the value verify to mirror-pod";
+    NodeState::new(Phase::Blocked, "ProvesNothing", message)
 }
 
 /// A commit did not happen, and is tried again.

@@ -50,8 +50,7 @@ fn a_changed_weight_keeps_the_values_and_a_changed_query_does_not() {
 
 #[test]
 fn of_policies_that_ask_the_same_each_keeps_its_own_values() {
-    let text =
-        "prometheus: {url: 'http://p'}\npolicies:\n- {name: a, query: q, prefer: lower}\n- {name: b, query: q, prefer: lower}\n";
+    let text = "prometheus: {url: 'http://p'}\npolicies:\n- {name: a, query: q, prefer: lower}\n- {name: b, query: q, prefer: lower}\n";
     let config = Arc::new(parse("test.yaml".as_ref(), text).expect("valid"));
     let mut old = Snapshot::empty(Arc::clone(&config));
     for (values, value) in old.values.iter_mut().zip([1.0, 2.0]) {

@@ -31,8 +31,11 @@ impl PreflightPod {
 
     fn state(&self, known: Known<Pod>) -> PreflightState {
         match known {
-            Known::NotYet => PreflightState::Away("no answer has come yet".to_owned()),
-            Known::Away(why) | Known::Forbidden(why) => PreflightState::Away(why),
+            Known::NotYet => PreflightState::Unanswered,
+            Known::Away(why) => PreflightState::Away(why),
+            Known::Forbidden(why) => {
+                PreflightState::Obstructed(format!("the agent may not read the preflight's pod: {why}"))
+            }
             Known::Absent => PreflightState::Absent,
             Known::Object(pod) => summarize(&pod, &self.container),
         }
