@@ -26,6 +26,44 @@ fn a_deleted_config_map_keeps_what_is_in_place() {
 }
 
 #[test]
+fn several_config_maps_are_sources_also_immutable_ones_and_binary_data() {
+    fleet(|mut fleet| async move {
+        for node in &mut fleet.nodes {
+            node.options.release.config_maps.push("companion".to_owned());
+        }
+        let extender = "- {urlPrefix: 'http://127.0.0.1:9472', filterVerb: filter, ignorable: true}";
+        let fragment = format!(
+            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n{extender}\n"
+        );
+        let companion = |port: &str| {
+            let bytes = k8s_openapi::ByteString(fragment.replace("9472", port).into_bytes());
+            serde_json::json!({ "apiVersion": "v1", "kind": "ConfigMap", "immutable": true,
+                "metadata": { "name": "companion", "uid": port }, "binaryData": { "extender.yaml": bytes } })
+        };
+        fleet.api.put(CONFIG_MAPS, "companion", companion("9472"));
+        fleet.bring_up().await;
+        let applied = |node: &crate::node::Node| {
+            let revision = node.revision().expect("ours");
+            let dir = node.on_host("/var/lib/schedpatch/revisions").join(revision);
+            let files = std::fs::read_dir(dir).expect("there").map(|file| file.expect("readable").path());
+            files.map(|file| std::fs::read_to_string(file).expect("text")).collect::<String>()
+        };
+        let first = applied(&fleet.nodes[0]);
+        assert!(first.contains("one") && first.contains("127.0.0.1:9472"), "{first}");
+        // an immutable one changes by being replaced
+        fleet.api.remove(CONFIG_MAPS, "companion");
+        fleet.pass(5).await;
+        fleet.api.put(CONFIG_MAPS, "companion", companion("9473"));
+        fleet.pass(5).await;
+        fleet.until_all(Phase::Ready, 300).await;
+        for node in &fleet.nodes {
+            let text = applied(node);
+            assert!(text.contains("one") && text.contains("127.0.0.1:9473"), "{text}");
+        }
+    });
+}
+
+#[test]
 fn without_the_api_drift_is_repaired_and_nothing_new_is_begun() {
     fleet(|mut fleet| async move {
         fleet.bring_up().await;
