@@ -76,7 +76,8 @@ struct Found {
     outcome: Outcome,
     missing: Vec<String>,
     leader: Option<String>,
-    extenders: Vec<(String, String)>,
+    /// Why nobody knows, where that is so
+    extenders: Result<Vec<(String, String)>, String>,
     candidates: Option<Vec<Candidate>>,
 }
 
@@ -111,7 +112,7 @@ impl Args {
         let outcome = test_pod::run(&client, &pod, shutdown()?).await.map_err(wrong)?;
         // what only explains the answer is left out where it cannot be had
         let leader = cluster::scheduler_leader(&client).await.ok().flatten();
-        let extenders = fleet::extenders(&client).await.unwrap_or_default();
+        let extenders = fleet::extenders(&client).await;
         Ok(Found { outcome, missing, leader, extenders, candidates })
     }
 }
@@ -135,10 +136,15 @@ impl Found {
             }
         }
         if let Some(leader) = &self.leader {
-            writeln!(out, "leader      {leader}")?;
+            writeln!(out, "leader      {leader} (Lease kube-system/kube-scheduler)")?;
         }
-        for (url, state) in &self.extenders {
-            writeln!(out, "extender    {url}: {state}")?;
+        match &self.extenders {
+            Ok(extenders) => {
+                for (url, state) in extenders {
+                    writeln!(out, "extender    {url}: {state}")?;
+                }
+            }
+            Err(why) => writeln!(out, "extender    unknown, the nodes cannot be asked: {why}")?,
         }
         for need in &self.missing {
             writeln!(out, "missing     the scheduler may not {need}; the chart's value scheduler.rbac grants it")?;
@@ -170,8 +176,8 @@ impl Found {
             let nodes = nodes.iter().map(|node| json!({ "name": node.name, "obstacle": node.obstacle }));
             nodes.collect::<Vec<_>>()
         });
-        let extenders: Vec<_> =
-            self.extenders.iter().map(|(url, state)| json!({ "url": url, "state": state })).collect();
+        let one = |(url, state): &(String, String)| json!({ "url": url, "state": state });
+        let extenders = self.extenders.as_ref().ok().map(|all| all.iter().map(one).collect::<Vec<_>>());
         let document = json!({ "version": 1, "scheduled": node.is_some(), "node": node, "seconds": seconds, "words": words,
             "leader": self.leader, "extenders": extenders, "missing": self.missing, "nodes": candidates });
         format!("{document:#}\n")
