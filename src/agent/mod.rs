@@ -96,6 +96,8 @@ struct Work {
     failure: Option<Failure>,
     /// Why the restart that a commit needs could not be asked for
     restart_failed: Option<String>,
+    /// Why the files of schedpatch must stay though our edit is removed
+    still_loaded: Option<String>,
     /// How often in a row it could not be asked for
     restart_failures: u32,
     /// When it is asked for again
@@ -269,6 +271,11 @@ impl Agent {
                 let rest = match permission {
                     // an uninstall that is not finished holds the node too, and says what it waits for
                     Permission::Denied(rest) if rest.node_state.phase == Phase::Restoring => rest,
+                    Permission::Away(why) if self.is_uninstalling(seen) => {
+                        let message = format!("our edit is removed, and the rest waits until the API answers: {why}");
+                        let node_state = NodeState::new(Phase::Restoring, "Uninstalling", message);
+                        Rest { node_state, after: self.options.resync }
+                    }
                     _ => {
                         let node_state = self.sources_missing(&node_state).unwrap_or(node_state);
                         Rest { node_state, after: self.options.resync }

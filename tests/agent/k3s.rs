@@ -2,7 +2,7 @@
 //! back of a server that does not come up.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn server(node: &mut Node, platforms: Platforms) -> PathBuf {
     root
 }
 
-fn restarts(root: &std::path::Path) -> u64 {
+fn restarts(root: &Path) -> u64 {
     machine(root, |machine| machine.restarts)
 }
 
@@ -560,32 +560,82 @@ fn a_k3s_that_is_replaced_in_a_trial_begins_it_anew() {
     });
 }
 
+/// systemd does not answer, or its bus is not there.
+fn silence(root: &Path, is_unreachable: bool) {
+    machine(root, |machine| (machine.is_silent, machine.is_unreachable) = (!is_unreachable, is_unreachable));
+}
+
 #[test]
 fn what_a_person_restarts_is_uninstalled_where_systemd_cannot_be_asked() {
-    story(|mut node| async move {
-        let root = server(&mut node, BY_PERSON);
-        machine(&root, |machine| machine.is_silent = true);
-        node.pass(5).await;
-        node.source(&config("one"));
-        node.start();
-        node.until(Phase::RestartRequired, 60).await;
-        reload(&root);
-        start(&root);
-        node.until(Phase::Ready, 120).await;
-        let file = machine(&root, |machine| machine.config().map(str::to_owned)).expect("it has one");
-        node.api.annotate_lease("schedpatch.io/uninstall", "now");
-        node.until_report("told", 120, |report| report.node_state.reason == "RestartRequired").await;
-        node.pass(300).await;
-        assert_eq!((node.phase(), read(&root, UNIT).as_deref()), (Phase::Restoring, Some(TEXT)));
-        assert!(read(&root, &file).is_some(), "systemd would still start k3s with it");
-        // one that ends by itself starts with the command line that systemd has loaded
-        start(&root);
-        node.pass(120).await;
-        assert!(read(&root, &file).is_some(), "systemd still starts k3s with it");
-        reload(&root);
-        start(&root);
-        node.until(Phase::Restored, 200).await;
-        assert!(!root.join("var/lib/schedpatch/revisions").exists());
-        assert_eq!(restarts(&root), 0);
-    });
+    for is_unreachable in [false, true] {
+        story(|mut node| async move {
+            let root = server(&mut node, BY_PERSON);
+            silence(&root, is_unreachable);
+            node.pass(5).await;
+            node.source(&config("one"));
+            node.start();
+            node.until(Phase::RestartRequired, 60).await;
+            reload(&root);
+            start(&root);
+            node.until(Phase::Ready, 120).await;
+            let file = machine(&root, |machine| machine.config().map(str::to_owned)).expect("it has one");
+            let before = node.history.borrow().len();
+            node.api.annotate_lease("schedpatch.io/uninstall", "now");
+            node.until_report("told", 120, |report| report.node_state.reason == "RestartRequired").await;
+            node.pass(300).await;
+            assert_eq!((node.phase(), read(&root, UNIT).as_deref()), (Phase::Restoring, Some(TEXT)));
+            assert!(read(&root, &file).is_some(), "systemd would still start k3s with it");
+            // one that ends by itself starts with the command line that systemd has loaded
+            start(&root);
+            node.pass(120).await;
+            assert!(read(&root, &file).is_some(), "systemd still starts k3s with it");
+            // what was seen before our edit was removed is not forgotten
+            node.stop().await.expect("it ends");
+            node.start();
+            node.until(Phase::Restoring, 60).await;
+            reload(&root);
+            start(&root);
+            node.until(Phase::Restored, 200).await;
+            let is_left = root.join("var/lib/schedpatch/revisions").exists();
+            assert!(!is_left, "{:?} {:?}", node.report.borrow().node_state, node.history.borrow());
+            assert_eq!(restarts(&root), 0);
+            let history = node.history.borrow()[before..].join(", ");
+            assert!(!history.contains("BackOff"), "the edit was removed at once: {history}");
+        });
+    }
+}
+
+#[test]
+fn the_files_of_a_text_that_never_ran_stay_where_systemd_cannot_be_asked() {
+    for is_unreachable in [false, true] {
+        story(|mut node| async move {
+            let root = server(&mut node, BY_PERSON);
+            silence(&root, is_unreachable);
+            node.pass(5).await;
+            node.source(&config("one"));
+            node.start();
+            node.until(Phase::RestartRequired, 60).await;
+            // somebody installs a package, which has all units read again
+            reload(&root);
+            node.as_person(Direction::Restore, false).expect("restored");
+            assert_eq!(read(&root, UNIT).as_deref(), Some(TEXT));
+            node.api.annotate_lease("schedpatch.io/uninstall", "now");
+            node.until_report("told", 120, |report| report.node_state.phase == Phase::Restoring).await;
+            node.pass(300).await;
+            let command = "systemctl daemon-reload && systemctl restart k3s && rm -r /var/lib/schedpatch/*";
+            assert!(node.message().contains(command), "{}", node.message());
+            assert_eq!(node.phase(), Phase::Restoring);
+            // k3s ends, and systemd starts it with the command line that it has loaded
+            start(&root);
+            let file = machine(&root, |machine| machine.config().map(str::to_owned)).expect("it has one");
+            assert!(read(&root, &file).is_some(), "k3s starts with it");
+            reload(&root);
+            start(&root);
+            for entry in fs::read_dir(root.join("var/lib/schedpatch")).expect("there").flatten() {
+                let path = entry.path();
+                if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.expect("removed");
+            }
+            node.until(Phase::Restored, 200).await;
+        });
+    }
 }
