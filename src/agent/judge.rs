@@ -63,6 +63,14 @@ impl Agent {
             after = after.min(HEALTH_INTERVAL);
         }
         match (phase::after_verdict(&verdict, subject), meanwhile) {
+            // nothing goes on before a person has run the command, which an uninstall says itself
+            (Action::Say(node_state), Some(rest))
+                if node_state.phase == Phase::RestartRequired && rest.node_state.phase != Phase::Restoring =>
+            {
+                let message = format!("{}; {}", rest.node_state.message, node_state.message);
+                let node_state = NodeState { message, ..node_state };
+                Turn::Sleep(Rest { node_state, after: after.min(rest.after) })
+            }
             (Action::Say(node_state), Some(rest)) if node_state.phase != Phase::Degraded => {
                 Turn::Sleep(Rest { after: after.min(rest.after), ..rest })
             }

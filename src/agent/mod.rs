@@ -298,7 +298,15 @@ impl Agent {
             Decision::Verify => {
                 let subject =
                     Subject::Wanted { was_proven: seen.was_proven(), waits_for_image: self.waits_for_image(seen) };
-                self.verify(seen, &subject, None).await
+                // an uninstall that waits for a person says what follows the restart
+                let waits = |rest: &Rest| {
+                    (rest.node_state.phase, rest.node_state.reason.as_str()) == (Phase::Restoring, "RestartRequired")
+                };
+                let meanwhile = match permission {
+                    Permission::Denied(rest) if waits(&rest) => Some(rest),
+                    _ => None,
+                };
+                self.verify(seen, &subject, meanwhile).await
             }
             Decision::VerifyLastGood(failed) => {
                 if self.is_in_the_middle(seen) && seen.is_current() && !seen.has_run() {

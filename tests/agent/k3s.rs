@@ -639,3 +639,55 @@ fn the_files_of_a_text_that_never_ran_stay_where_systemd_cannot_be_asked() {
         });
     }
 }
+
+const COMMAND: &str = "systemctl daemon-reload && systemctl restart k3s";
+
+#[test]
+fn newer_sources_do_not_hide_the_command_that_a_person_must_run() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_PERSON);
+        node.pass(5).await;
+        node.source(&config("crash."));
+        node.start();
+        node.until(Phase::RestartRequired, 60).await;
+        let bad = read(&root, UNIT);
+        for text in ["kind: [", &config("good")] {
+            node.source(text);
+            node.pass(120).await;
+            assert_eq!(node.phase(), Phase::RestartRequired, "{text}: {}", node.message());
+            assert!(node.message().ends_with(COMMAND), "{}", node.message());
+            assert_eq!(read(&root, UNIT), bad, "what is written must run before anything else");
+        }
+        // a person at the command line may replace it without that
+        node.as_person(Direction::Apply, false).expect("applied");
+        assert_ne!(read(&root, UNIT), bad);
+        node.until(Phase::RestartRequired, 60).await;
+        reload(&root);
+        start(&root);
+        node.until(Phase::Ready, 120).await;
+        assert_eq!((node.journal().bad.len(), restarts(&root)), (0, 0));
+    });
+}
+
+#[test]
+fn an_uninstall_before_the_restart_says_that_our_edit_is_still_there() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_PERSON);
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::RestartRequired, 60).await;
+        node.api.annotate_lease("schedpatch.io/uninstall", "now");
+        node.until(Phase::Restoring, 60).await;
+        node.pass(60).await;
+        let message = node.message();
+        assert!(message.ends_with(COMMAND) && !message.contains("our edit is removed"), "{message}");
+        reload(&root);
+        start(&root);
+        node.until_report("removed", 120, |report| report.node_state.message.contains("our edit is removed")).await;
+        assert_eq!(read(&root, UNIT).as_deref(), Some(TEXT));
+        reload(&root);
+        start(&root);
+        node.until(Phase::Restored, 200).await;
+    });
+}

@@ -79,7 +79,7 @@ pub(super) fn restart_to_restore(command: &str, is_removed: bool) -> NodeState {
     let why = if is_removed {
         "our edit is removed, and k3s may run with it until it restarts"
     } else {
-        "the last change takes effect when k3s restarts; only then the agent removes our edit, and k3s must restart once more"
+        "the last change takes effect when k3s restarts; the agent removes our edit after that, and then k3s must restart once more"
     };
     NodeState::new(Phase::Restoring, "RestartRequired", format!("{why}; run on this node: {command}"))
 }
