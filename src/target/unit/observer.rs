@@ -9,7 +9,7 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::time::Instant;
 
-use super::server::flag_values;
+use super::server::{config_path, flag_values};
 use super::{Method, UnitRestarter};
 use crate::host::systemd::{ServiceManager, UnitState};
 use crate::target::{
@@ -143,9 +143,8 @@ pub(super) fn config_of(node_args: &str) -> Option<String> {
 }
 
 fn last_config(arguments: &[String]) -> Option<String> {
-    let mut values = flag_values(arguments, &["--kube-scheduler-arg"]);
-    values.retain(|value| value.starts_with("config="));
-    values.pop()?.strip_prefix("config=").map(str::to_owned)
+    let values = flag_values(arguments, &["--kube-scheduler-arg"]);
+    values.iter().rev().find_map(|value| config_path(value)).map(str::to_owned)
 }
 
 /// The revision that a configuration file of ours is of.
@@ -201,6 +200,7 @@ mod tests {
         let config = config_of(text).unwrap();
         assert_eq!(revision_of(&config).as_deref(), Some("0123456789ab"));
         assert_eq!(config_of(r#"["server"]"#), None);
+        assert_eq!(config_of(r#"["server","--kube-scheduler-arg=--config=/a"]"#).as_deref(), Some("/a"));
         assert_eq!(config_of("no JSON"), None);
         assert_eq!(revision_of("/etc/other.yaml"), None);
     }

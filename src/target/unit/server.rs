@@ -176,12 +176,22 @@ pub(super) fn flag_values(arguments: &[String], names: &[&str]) -> Vec<String> {
     found
 }
 
+/// An argument of the scheduler without the dashes, which k3s takes with or without them.
+pub(super) fn bare(argument: &str) -> &str {
+    argument.strip_prefix("--").unwrap_or(argument)
+}
+
+/// The configuration file that an argument gives to the scheduler.
+pub(super) fn config_path(argument: &str) -> Option<&str> {
+    bare(argument).strip_prefix("config=")
+}
+
 impl Server {
-    /// The arguments of its scheduler: first those of the files, then those of the command line.
+    /// The arguments of its scheduler, without dashes: first those of the files, then those of the command line.
     pub fn scheduler_arguments(&self) -> Vec<String> {
         let mut all = config::values(&self.files, SCHEDULER_ARG);
         all.extend(self.scheduler_arguments_of_command());
-        all
+        all.iter().map(|argument| bare(argument).to_owned()).collect()
     }
 
     /// Those of the command line, which count more than those of the files.
@@ -235,6 +245,16 @@ mod tests {
         assert_eq!(named("Environment=K3S_CONFIG_FILE=/env.yaml", "--config=/flag.yaml"), "/env.yaml");
         assert_eq!(named("Environment=K3S_CONFIG_FILE=", "--config /flag.yaml -c=/other.yaml"), "/flag.yaml");
         assert_eq!(named("", ""), CONFIG_FILE);
+    }
+
+    #[test]
+    fn arguments_of_the_scheduler_may_have_dashes() {
+        let found = server("--kube-scheduler-arg=--config=/a", "kube-scheduler-arg: [--config=/b]\n");
+        assert_eq!(found.scheduler_arguments(), ["config=/b", "config=/a"]);
+        assert_eq!(
+            (config_path("--config=/a"), config_path("config=/a"), config_path("v=1")),
+            (Some("/a"), Some("/a"), None)
+        );
     }
 
     #[test]
