@@ -182,7 +182,7 @@ pub fn run_from(
         return Ok(Outcome { purged: is_bare.then_some(true), ..Outcome::of(plan, None) });
     }
     if request.purge {
-        refuse_if_used(&snapshot, plan.target.as_ref().map(|target| target.path.as_str()))?;
+        apply::refuse_if_used(&snapshot, plan.target.as_ref().map(|target| target.path.as_str()))?;
     }
     // where no journal of ours is yet, nothing is made for what is refused; else it is refused under the lock
     if !snapshot.state.is_known {
@@ -211,7 +211,7 @@ pub fn run_in(
             return Ok(outcome);
         }
         // our edit must be out of every manifest, this one too, while we hold the lock
-        refuse_if_used(&observe::take_snapshot(request.settings)?, None)?;
+        apply::refuse_if_used(&observe::take_snapshot(request.settings)?, None)?;
         // a commit of this run is on the disk; what others did to the target may not be
         let is_synced = outcome.receipt.as_ref().is_some_and(|receipt| receipt.committed);
         let target = outcome.plan.target.as_ref().filter(|_| !is_synced).map(|target| target.path.as_str());
@@ -279,7 +279,7 @@ pub fn dry_run(request: &Request<'_>) -> Result<Plan, Finding> {
     let (snapshot, plan) = look_once(request, None)?;
     if !plan.is_refused() {
         if request.purge {
-            refuse_if_used(&snapshot, plan.target.as_ref().map(|target| target.path.as_str()))?;
+            apply::refuse_if_used(&snapshot, plan.target.as_ref().map(|target| target.path.as_str()))?;
         }
         let root = open_root(request.settings)?;
         apply::check(&root, &request.settings.state_dir, &plan).map_err(|error| error.finding())?;
@@ -373,19 +373,6 @@ pub(crate) fn is_being_replaced(snapshot: &Snapshot, plan: &Plan) -> bool {
     // a manifest that is there and whole is not being replaced, so waiting would not change what is refused
     let is_whole = known.is_none_or(|path| snapshot.specs.get(path.as_str()).is_some_and(Result::is_ok));
     plan.target.is_none() && !is_whole
-}
-
-/// A manifest may have a revision of ours in use: then its files must stay.
-fn refuse_if_used(snapshot: &Snapshot, but_for: Option<&str>) -> Result<(), Finding> {
-    let used = snapshot.state.revisions.iter().flat_map(|revision| snapshot.facts.mentioning(revision));
-    match used.into_iter().find(|file| Some(file.path.as_str()) != but_for) {
-        Some(file) => {
-            let way_out = format!("remove our edit from it first: schedpatch restore --target {}", file.path);
-            let message = "this manifest uses a revision that would be removed, or cannot be read";
-            Err(Finding::error("still-used", message, way_out).in_file(&file.path))
-        }
-        None => Ok(()),
-    }
 }
 
 /// Looks and plans without waiting.

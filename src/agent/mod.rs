@@ -268,19 +268,7 @@ impl Agent {
         }
         match decision {
             Decision::Stay(node_state) => {
-                let rest = match permission {
-                    // an uninstall that is not finished holds the node too, and says what it waits for
-                    Permission::Denied(rest) if rest.node_state.phase == Phase::Restoring => rest,
-                    Permission::Away(why) if self.is_uninstalling(seen) => {
-                        let message = format!("our edit is removed, and the rest waits until the API answers: {why}");
-                        let node_state = NodeState::new(Phase::Restoring, "Uninstalling", message);
-                        Rest { node_state, after: self.options.resync }
-                    }
-                    _ => {
-                        let node_state = self.sources_missing(&node_state).unwrap_or(node_state);
-                        Rest { node_state, after: self.options.resync }
-                    }
-                };
+                let rest = self.rest_of_stay(seen, permission, node_state);
                 self.judge_pending_commit(seen, rest).await
             }
             Decision::Apply(change) => {
@@ -298,15 +286,7 @@ impl Agent {
             Decision::Verify => {
                 let subject =
                     Subject::Wanted { was_proven: seen.was_proven(), waits_for_image: self.waits_for_image(seen) };
-                // an uninstall that waits for a person says what follows the restart
-                let waits = |rest: &Rest| {
-                    (rest.node_state.phase, rest.node_state.reason.as_str()) == (Phase::Restoring, "RestartRequired")
-                };
-                let meanwhile = match permission {
-                    Permission::Denied(rest) if waits(&rest) => Some(rest),
-                    _ => None,
-                };
-                self.verify(seen, &subject, meanwhile).await
+                self.verify(seen, &subject, permission.waits_for_person()).await
             }
             Decision::VerifyLastGood(failed) => {
                 if self.is_in_the_middle(seen) && seen.is_current() && !seen.has_run() {

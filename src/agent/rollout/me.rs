@@ -230,7 +230,7 @@ impl Agent {
     }
 
     /// Whether an uninstall has removed our edit from the target, and not everything else yet.
-    pub(in crate::agent) fn is_uninstalling(&self, seen: &Seen) -> bool {
+    pub(super) fn is_uninstalling(&self, seen: &Seen) -> bool {
         let must_restore = self.member.as_ref().is_some_and(|member| member.must_restore);
         let is_clean = seen.plan.target.as_ref().is_some_and(|target| target.ours().is_none());
         must_restore && is_clean && seen.snapshot.state.digest.is_some()

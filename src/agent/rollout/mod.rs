@@ -119,9 +119,8 @@ impl Agent {
         if let Some(part) = self.note_record(seen, record, session.as_ref()) {
             return Some(part);
         }
-        let must_restore = record.must_restore(&self.options.node);
-        self.member.as_mut()?.must_restore = must_restore;
-        if !must_restore {
+        self.member.as_mut()?.must_restore = record.must_restore(&self.options.node);
+        if !record.must_restore(&self.options.node) {
             self.report_uninstalled(false);
         }
         let mut me = self.me(seen, record, peers).await;
