@@ -691,3 +691,22 @@ fn an_uninstall_before_the_restart_says_that_our_edit_is_still_there() {
         node.until(Phase::Restored, 200).await;
     });
 }
+
+#[test]
+fn nothing_is_written_beside_a_configuration_that_k3s_does_not_read() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_DROP_IN);
+        node.pass(5).await;
+        // the variable is in a file of the unit that the agent does not see
+        node.api.annotate(NAME, "k3s.io/node-env", r#"{"K3S_CONFIG_FILE":"/srv/k3s.yaml"}"#);
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Blocked, 60).await;
+        assert!(node.message().contains("K3S_CONFIG_FILE=/srv/k3s.yaml"), "{}", node.message());
+        node.pass(120).await;
+        assert_eq!((read(&root, DROP_IN), read(&root, TRIAL), restarts(&root)), (None, None, 0));
+        node.api.annotate(NAME, "k3s.io/node-env", "{}");
+        node.until(Phase::Ready, 200).await;
+        assert!(read(&root, DROP_IN).is_some());
+    });
+}

@@ -35,6 +35,12 @@ impl Agent {
         if why == Why::TakeTurn && is_new && seen.plan.delays_cache && self.has_other_control_planes() {
             return Some(Self::nothing_now(Rest { node_state: words::delays_cache(), after: self.options.resync }));
         }
+        if why == Why::TakeTurn
+            && is_new
+            && let Some(finding) = self.objection(seen).await
+        {
+            return Some(Self::nothing_now(Rest::blocked(&finding, RETRY)));
+        }
         // a turn of the process before was taken for what was wanted then
         let generation = seen.journal.generation.max(seen.generation().unwrap_or_default());
         let is_unused = record.entry.as_ref().is_some_and(|entry| entry.generation > generation);
