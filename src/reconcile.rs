@@ -120,6 +120,14 @@ pub struct Outcome {
     pub receipt: Option<Receipt>,
     /// Whether our directory is gone, where that was asked for
     pub purged: Option<bool>,
+    /// Why it must stay for now: whoever starts the scheduler may still need it
+    pub still_loaded: Option<Finding>,
+}
+
+impl Outcome {
+    fn of(plan: Plan, receipt: Option<Receipt>) -> Self {
+        Self { plan, receipt, purged: None, still_loaded: None }
+    }
 }
 
 /// The environment of a pass: the host's files and the clock.
@@ -171,10 +179,10 @@ pub fn run_from(
     let is_bare = request.purge && plan.commit().is_none() && !observe::exists(request.settings);
     let settled = apply::is_settled(&plan, &snapshot, request.direction, &request.initiator) && !request.purge;
     if plan.is_refused() || settled || is_bare || must_not_write(request, &snapshot) {
-        return Ok(Outcome { plan, receipt: None, purged: is_bare.then_some(true) });
+        return Ok(Outcome { purged: is_bare.then_some(true), ..Outcome::of(plan, None) });
     }
     if request.purge {
-        refuse_if_used(&snapshot, plan.target.as_ref().map(|target| target.path.as_str()))?;
+        apply::refuse_if_used(&snapshot, plan.target.as_ref().map(|target| target.path.as_str()))?;
     }
     // where no journal of ours is yet, nothing is made for what is refused; else it is refused under the lock
     if !snapshot.state.is_known {
@@ -194,12 +202,16 @@ pub fn run_in(
     on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, Finding> {
     let writer = session.writer(env, request.deadline);
+    let runs = request.runs.filter(|_| snapshot.state.journal.ran.is_some());
     let mut outcome = write(request, &writer, (snapshot, plan), on_event)?;
     let must_still_restart = outcome.receipt.as_ref().is_some_and(|receipt| receipt.restart_failed.is_some());
     if request.purge && !outcome.plan.is_refused() && !must_still_restart {
-        apply::let_go(&writer, &outcome.plan, request.runs).map_err(|error| error.finding())?;
+        if let Err(error) = apply::let_go(&writer, &outcome.plan, runs) {
+            outcome.still_loaded = Some(error.finding());
+            return Ok(outcome);
+        }
         // our edit must be out of every manifest, this one too, while we hold the lock
-        refuse_if_used(&observe::take_snapshot(request.settings)?, None)?;
+        apply::refuse_if_used(&observe::take_snapshot(request.settings)?, None)?;
         // a commit of this run is on the disk; what others did to the target may not be
         let is_synced = outcome.receipt.as_ref().is_some_and(|receipt| receipt.committed);
         let target = outcome.plan.target.as_ref().filter(|_| !is_synced).map(|target| target.path.as_str());
@@ -267,7 +279,7 @@ pub fn dry_run(request: &Request<'_>) -> Result<Plan, Finding> {
     let (snapshot, plan) = look_once(request, None)?;
     if !plan.is_refused() {
         if request.purge {
-            refuse_if_used(&snapshot, plan.target.as_ref().map(|target| target.path.as_str()))?;
+            apply::refuse_if_used(&snapshot, plan.target.as_ref().map(|target| target.path.as_str()))?;
         }
         let root = open_root(request.settings)?;
         apply::check(&root, &request.settings.state_dir, &plan).map_err(|error| error.finding())?;
@@ -295,7 +307,7 @@ fn write(
         let overtaken = if plan.is_refused() {
             // while somebody else replaces the file it may be missing, or half written
             if plan.target.is_some() || attempt == MAX_ATTEMPTS {
-                return Ok(Outcome { plan: planned, receipt: None, purged: None });
+                return Ok(Outcome::of(planned, None));
             }
             None
         } else if apply::is_settled(plan, snapshot, request.direction, &request.initiator)
@@ -305,11 +317,11 @@ fn write(
             || request.expected_text.is_some_and(|over| stands_otherwise(plan, over))
             || request.while_bad.is_some_and(|revision| !snapshot.state.journal.bad.contains_key(revision))
         {
-            return Ok(Outcome { plan: planned, receipt: None, purged: None });
+            return Ok(Outcome::of(planned, None));
         } else {
             on_event(Event::Planned(plan));
             match apply::carry_out(writer, plan, snapshot, asked, &mut |done| on_event(Event::Done(done))) {
-                Ok(receipt) => return Ok(Outcome { plan: planned, receipt: Some(receipt), purged: None }),
+                Ok(receipt) => return Ok(Outcome::of(planned, Some(receipt))),
                 Err(error) if is_transient(&error) && attempt < MAX_ATTEMPTS => Some(error),
                 Err(error) => return Err(error.finding()),
             }
@@ -361,19 +373,6 @@ pub(crate) fn is_being_replaced(snapshot: &Snapshot, plan: &Plan) -> bool {
     // a manifest that is there and whole is not being replaced, so waiting would not change what is refused
     let is_whole = known.is_none_or(|path| snapshot.specs.get(path.as_str()).is_some_and(Result::is_ok));
     plan.target.is_none() && !is_whole
-}
-
-/// A manifest may have a revision of ours in use: then its files must stay.
-fn refuse_if_used(snapshot: &Snapshot, but_for: Option<&str>) -> Result<(), Finding> {
-    let used = snapshot.state.revisions.iter().flat_map(|revision| snapshot.facts.mentioning(revision));
-    match used.into_iter().find(|file| Some(file.path.as_str()) != but_for) {
-        Some(file) => {
-            let way_out = format!("remove our edit from it first: schedpatch restore --target {}", file.path);
-            let message = "this manifest uses a revision that would be removed, or cannot be read";
-            Err(Finding::error("still-used", message, way_out).in_file(&file.path))
-        }
-        None => Ok(()),
-    }
 }
 
 /// Looks and plans without waiting.

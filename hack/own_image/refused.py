@@ -21,7 +21,7 @@ REFUSED = {
     "a wrong path of the program": ({"image": IMAGE, "command": "/no-such-program"}, GOOD, "PreflightFailed", "no-such-program"),
     "a user that may not read the credentials": ({"image": IMAGE, "command": "/own-scheduler", "runAsUser": 65532}, GOOD, "PreflightFailed", "permission denied"),
     "an image that cannot be pulled": ({"image": f"localhost:1/nowhere/own-scheduler:{VERSION}"}, GOOD, "PreflightObstructed", "localhost:1"),
-    "an image newer than the API server": ({"image": IMAGE, "command": "/own-scheduler", "version": "v1.37.0"}, PLAIN, "SchedulerNewer", "1.37"),
+    "an image newer than the API server": ({"image": IMAGE.replace(VERSION, "v1.37.0"), "command": "/own-scheduler"}, PLAIN, "SchedulerNewer", "1.37"),
     "a plugin that blocks": ({"image": IMAGE, "command": "/own-scheduler"}, stamped(label="rank", mode="block"), "PreflightUnclear", "did not end"),
     "a fork that ignores the flag": ({"image": IMAGE, "command": "/own-scheduler-ignores"}, GOOD, "PreflightUnclear", "did not end"),
     "an extender's certificate that is none": ({}, PLAIN + CERTIFICATE, "NotPem", "PEM file"),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Agent, ClientHandle, HEALTH_INTERVAL, Proof, Rest, Seen, Turn};
 use crate::compose::{self, Version};
+use crate::finding::Finding;
 use crate::phase::{self, Action, NodeState, Phase, Subject};
 use crate::plan::TargetNow;
 use crate::target::{Expectation, Here, Observation, Probe};
@@ -63,6 +64,14 @@ impl Agent {
             after = after.min(HEALTH_INTERVAL);
         }
         match (phase::after_verdict(&verdict, subject), meanwhile) {
+            // nothing goes on before a person has run the command, which an uninstall says itself
+            (Action::Say(node_state), Some(rest))
+                if node_state.phase == Phase::RestartRequired && rest.node_state.phase != Phase::Restoring =>
+            {
+                let message = format!("{}; {}", rest.node_state.message, node_state.message);
+                let node_state = NodeState { message, ..node_state };
+                Turn::Sleep(Rest { node_state, after: after.min(rest.after) })
+            }
             (Action::Say(node_state), Some(rest)) if node_state.phase != Phase::Degraded => {
                 Turn::Sleep(Rest { after: after.min(rest.after), ..rest })
             }
@@ -164,6 +173,15 @@ impl Agent {
         let verdict = self.work.trial.as_mut().map(|(_, trial)| trial.judge(&observation, healthy, now));
         self.work.runs = matches!(verdict, Some(Verdict::Proven(_))).then_some(target.digest);
         verdict
+    }
+
+    /// Why the scheduler would not read a new text, where only the cluster shows that.
+    pub(super) async fn objection(&mut self, seen: &Seen) -> Option<Finding> {
+        let target = seen.plan.target.as_ref().filter(|_| seen.is_service())?;
+        let subject = Subject::Wanted { was_proven: true, waits_for_image: false };
+        self.observation(target, &subject, Ask::WhenOld).await;
+        let (_, observer) = self.watched.scheduler.as_mut()?;
+        observer.objection(&target.path).await
     }
 
     /// The scheduler as it is known, or as it is now; begins to follow it.

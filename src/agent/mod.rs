@@ -96,6 +96,8 @@ struct Work {
     failure: Option<Failure>,
     /// Why the restart that a commit needs could not be asked for
     restart_failed: Option<String>,
+    /// Why the files of schedpatch must stay though our edit is removed
+    still_loaded: Option<String>,
     /// How often in a row it could not be asked for
     restart_failures: u32,
     /// When it is asked for again
@@ -266,14 +268,7 @@ impl Agent {
         }
         match decision {
             Decision::Stay(node_state) => {
-                let rest = match permission {
-                    // an uninstall that is not finished holds the node too, and says what it waits for
-                    Permission::Denied(rest) if rest.node_state.phase == Phase::Restoring => rest,
-                    _ => {
-                        let node_state = self.sources_missing(&node_state).unwrap_or(node_state);
-                        Rest { node_state, after: self.options.resync }
-                    }
-                };
+                let rest = self.rest_of_stay(seen, permission, node_state);
                 self.judge_pending_commit(seen, rest).await
             }
             Decision::Apply(change) => {
@@ -291,7 +286,7 @@ impl Agent {
             Decision::Verify => {
                 let subject =
                     Subject::Wanted { was_proven: seen.was_proven(), waits_for_image: self.waits_for_image(seen) };
-                self.verify(seen, &subject, None).await
+                self.verify(seen, &subject, permission.waits_for_person()).await
             }
             Decision::VerifyLastGood(failed) => {
                 if self.is_in_the_middle(seen) && seen.is_current() && !seen.has_run() {

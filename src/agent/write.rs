@@ -93,6 +93,12 @@ impl Agent {
         let pause = HEALTH_INTERVAL * 2_u32.pow(self.work.restart_failures.min(5));
         self.work.restart_again_at = now + if failed.is_some() { pause.min(RETRY) } else { Duration::ZERO };
         self.work.restart_failed = failed;
+        let why = outcome.still_loaded.as_ref().map(|finding| finding.message.clone());
+        if let Some(message) = why.as_ref().filter(|message| self.work.still_loaded.as_ref() != Some(*message)) {
+            self.reporting.counts.failures += 1;
+            tracing::warn!("{message}; the agent tries again");
+        }
+        self.work.still_loaded = why;
         Ok(outcome)
     }
 }

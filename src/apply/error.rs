@@ -44,6 +44,14 @@ pub enum ApplyError {
         /// Whether the target was replaced before
         committed: bool,
     },
+    /// Whoever starts the scheduler may still need our files
+    #[error("cannot remove the files of schedpatch yet, because systemd may still start k3s with them ({path}): {why}")]
+    StillLoaded {
+        /// The target
+        path: String,
+        /// In its own words
+        why: String,
+    },
     /// Whoever starts the scheduler would not start it with the new text
     #[error("cannot have k3s start with the new text of {path}: {why}; k3s was not restarted")]
     NotLoaded {
@@ -101,6 +109,11 @@ impl ApplyError {
                 } else {
                     "nothing was changed; mend it, or leave the restart to a person: --k3s-restart manual"
                 };
+                Finding::error("service-manager", self.to_string(), way_out).in_file(path)
+            }
+            Self::StillLoaded { path, .. } => {
+                let way_out = "our edit is removed; let schedpatch ask systemd and run this again (the agent tries again by itself), or run \
+                               systemctl daemon-reload, and then remove what is in the state directory";
                 Finding::error("service-manager", self.to_string(), way_out).in_file(path)
             }
             Self::NotLoaded { path, .. } => {

@@ -28,7 +28,7 @@ pub use foreign_write::ForeignWrite;
 pub use host_fs::{HostFs, NewFile, RealFs};
 pub use lock::{Claim, Lock};
 pub use preflight::{begin_preflight, end_preflights};
-pub use purge::purge;
+pub use purge::{purge, refuse_if_used};
 pub use restart::let_go;
 
 use crate::finding::Finding;

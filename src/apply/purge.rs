@@ -7,10 +7,25 @@ use super::error::{ApplyError, while_trying_to};
 use super::host_fs::HostFs;
 use super::lock::above;
 use super::target::Target;
+use crate::finding::Finding;
 use crate::host::{Dir, is_unfinished};
 use crate::journal::{
     DAMAGED_FILE, LOCK_FILE, OVERWRITTEN_FILE, REVISIONS_DIR, STATE_FILE, TEXTS_DIR, is_revision, is_text,
 };
+use crate::observe::Snapshot;
+
+/// A manifest may have a revision of ours in use: then its files must stay.
+pub fn refuse_if_used(snapshot: &Snapshot, but_for: Option<&str>) -> Result<(), Finding> {
+    let used = snapshot.state.revisions.iter().flat_map(|revision| snapshot.facts.mentioning(revision));
+    match used.into_iter().find(|file| Some(file.path.as_str()) != but_for) {
+        Some(file) => {
+            let way_out = format!("remove our edit from it first: schedpatch restore --target {}", file.path);
+            let message = "this manifest uses a revision that would be removed, or cannot be read";
+            Err(Finding::error("still-used", message, way_out).in_file(&file.path))
+        }
+        None => Ok(()),
+    }
+}
 
 /// Removes our directory. What is not ours in it stays, and then so does the directory: that is the answer `false`.
 ///

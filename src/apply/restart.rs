@@ -50,7 +50,8 @@ pub(super) fn ask(
 }
 
 /// Before the files of our edit are removed: whoever starts the scheduler must not need them any more. `runs` is the text that the
-/// scheduler was seen to run with: where a person restarts it and nobody else may be asked, that shows the same.
+/// scheduler is seen to run with, where it was seen to run with our edit right before that was removed. Where a person restarts it, and
+/// nobody may ask who starts it, that shows the same: only a reload after the removal lets it start without the edit.
 pub fn let_go(writer: &Writer<'_>, plan: &Plan, runs: Option<Digest>) -> Result<(), ApplyError> {
     let Some(target) = &plan.target else { return Ok(()) };
     let activation = target.kind.activation(&target.spec);
@@ -60,7 +61,7 @@ pub fn let_go(writer: &Writer<'_>, plan: &Plan, runs: Option<Digest>) -> Result<
     if is_by_person && plan.commit().is_none() && target.ours().is_none() && runs == Some(target.digest) {
         return Ok(());
     }
-    done.map_err(|why| failed("remove our files, which systemd may still need to start", target, why, true))
+    done.map_err(|why| ApplyError::StillLoaded { path: target.path.to_string(), why })
 }
 
 /// Where a person restarts the scheduler, it must start with what came back also if it ends by itself before that.

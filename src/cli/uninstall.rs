@@ -116,7 +116,7 @@ impl Args {
         began: Instant,
     ) -> Result<String, Finding> {
         let until = began + self.timeout;
-        let (mut told, mut asked_for_restart) = (BTreeSet::<String>::new(), BTreeSet::<String>::new());
+        let (mut told, mut asked_for_restart) = (BTreeSet::<String>::new(), BTreeSet::<(String, String)>::new());
         loop {
             // the API may be away for a moment: the leader of etcd is restarted, or a load balancer changes
             let (_, record) = patiently(until, || read(lease)).await?;
@@ -131,7 +131,7 @@ impl Args {
                 }
             }
             for node in must_restart(&left, &nodes) {
-                if asked_for_restart.insert(node.name.clone()) {
+                if asked_for_restart.insert((node.name.clone(), node.message.clone())) {
                     let seconds = began.elapsed().as_secs_f64();
                     let _ = writeln!(std::io::stderr(), "{seconds:>6.1}s  {}: {}", node.name, node.message);
                 }
@@ -152,8 +152,9 @@ impl Args {
 
 /// The nodes that wait for a person's restart, with the command in their message: nothing goes on there before.
 fn must_restart<'n>(left: &Leftover, nodes: &'n [NodeSummary]) -> impl Iterator<Item = &'n NodeSummary> {
-    let is_waiting =
-        |node: &&NodeSummary| (node.phase.as_str(), node.reason.as_str()) == ("Restoring", "RestartRequired");
+    let is_waiting = |node: &&NodeSummary| {
+        matches!(node.phase.as_str(), "Restoring" | "RestartRequired") && node.reason == "RestartRequired"
+    };
     nodes.iter().filter(is_waiting).filter(|node| left.waits.contains(&node.name))
 }
 
@@ -236,12 +237,12 @@ mod tests {
         let nodes = [
             node("cp1", "Restoring", "RestartRequired"),
             node("cp2", "Restoring", "Uninstalling"),
-            // an earlier change waits for its restart, and the request has not come there
+            // an earlier change waits for its restart
             node("cp3", "RestartRequired", "RestartRequired"),
             node("cp4", "Restoring", "RestartRequired"),
         ];
         let left = Leftover { waits: ["cp1", "cp2", "cp3"].map(str::to_owned).to_vec(), ..Leftover::default() };
         let found: Vec<&str> = must_restart(&left, &nodes).map(|node| node.name.as_str()).collect();
-        assert_eq!(found, ["cp1"]);
+        assert_eq!(found, ["cp1", "cp3"]);
     }
 }

@@ -31,7 +31,8 @@ pub(super) fn run(request: &Request<'_>, colour: Colour, command: Command) -> Ex
     if outcome.plan.is_refused() {
         return fail(&outcome.plan.findings, colour);
     }
-    if let Some(finding) = outcome.receipt.as_ref().and_then(|receipt| receipt.restart_failed.clone()) {
+    let restart_failed = outcome.receipt.as_ref().and_then(|receipt| receipt.restart_failed.as_ref());
+    if let Some(finding) = restart_failed.or(outcome.still_loaded.as_ref()).cloned() {
         return fail(&[finding], colour);
     }
     let uncollected = outcome.receipt.as_ref().and_then(|receipt| receipt.uncollected.clone());

@@ -105,6 +105,10 @@ pub struct Journal {
     /// The preflights of this host
     #[serde(default, skip_serializing_if = "Preflights::is_empty")]
     pub preflights: Preflights,
+    /// The text with our edit that the scheduler was seen to run with in the moment before an uninstall removed the edit, where a
+    /// person restarts the scheduler
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran: Option<Digest>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
@@ -230,6 +234,7 @@ impl Default for Journal {
             retries: 0,
             owner: None,
             preflights: Preflights::default(),
+            ran: None,
         }
     }
 }
@@ -271,7 +276,7 @@ impl Journal {
     /// Writes `state.json`, in the oldest format that has all of it: older versions read that.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
         let in_flight = self.in_flight.as_ref().and_then(|flight| flight.restarts.as_ref());
-        let version = if self.is_part_of_a_rollout() || self.has_preflights() {
+        let version = if self.is_part_of_a_rollout() || self.has_preflights() || self.ran.is_some() {
             FORMAT_VERSION
         } else if self.restart.is_some() || in_flight.is_some() {
             RESTART_VERSION
@@ -322,6 +327,7 @@ impl Journal {
     fn landed(mut self, flight: InFlight) -> Self {
         let due = |before| Restart { text: flight.to, state: RestartState::Due, before, is_loaded: false };
         self.restart = flight.restarts.map(due);
+        self.ran = self.ran.filter(|ran| flight.commit.is_none() && *ran == flight.from);
         if let Some(commit) = flight.commit {
             self.recent.retain(|revision| *revision != commit.revision);
             self.recent.insert(0, commit.revision.clone());

@@ -4,6 +4,8 @@ use std::fmt::Debug;
 use std::pin::Pin;
 use std::time::Duration;
 
+use crate::finding::Finding;
+
 /// What could be learned of the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observation {
@@ -160,4 +162,9 @@ pub trait Observer: Debug + Send {
 
     /// Why nothing follows from what is shown: it may be of some time ago.
     fn why_stale(&mut self) -> Answer<'_, Option<String>>;
+
+    /// Asked before a new text is written into the target: why the scheduler would not read it, where only the cluster shows that.
+    fn objection(&mut self, _target: &str) -> Answer<'_, Option<Finding>> {
+        Box::pin(async { None })
+    }
 }

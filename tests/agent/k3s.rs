@@ -2,7 +2,7 @@
 //! back of a server that does not come up.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn server(node: &mut Node, platforms: Platforms) -> PathBuf {
     root
 }
 
-fn restarts(root: &std::path::Path) -> u64 {
+fn restarts(root: &Path) -> u64 {
     machine(root, |machine| machine.restarts)
 }
 
@@ -560,32 +560,153 @@ fn a_k3s_that_is_replaced_in_a_trial_begins_it_anew() {
     });
 }
 
+/// systemd does not answer, or its bus is not there.
+fn silence(root: &Path, is_unreachable: bool) {
+    machine(root, |machine| (machine.is_silent, machine.is_unreachable) = (!is_unreachable, is_unreachable));
+}
+
 #[test]
 fn what_a_person_restarts_is_uninstalled_where_systemd_cannot_be_asked() {
+    for is_unreachable in [false, true] {
+        story(|mut node| async move {
+            let root = server(&mut node, BY_PERSON);
+            silence(&root, is_unreachable);
+            node.pass(5).await;
+            node.source(&config("one"));
+            node.start();
+            node.until(Phase::RestartRequired, 60).await;
+            reload(&root);
+            start(&root);
+            node.until(Phase::Ready, 120).await;
+            let file = machine(&root, |machine| machine.config().map(str::to_owned)).expect("it has one");
+            let before = node.history.borrow().len();
+            node.api.annotate_lease("schedpatch.io/uninstall", "now");
+            node.until_report("told", 120, |report| report.node_state.reason == "RestartRequired").await;
+            node.pass(300).await;
+            assert_eq!((node.phase(), read(&root, UNIT).as_deref()), (Phase::Restoring, Some(TEXT)));
+            assert!(read(&root, &file).is_some(), "systemd would still start k3s with it");
+            // one that ends by itself starts with the command line that systemd has loaded
+            start(&root);
+            node.pass(120).await;
+            assert!(read(&root, &file).is_some(), "systemd still starts k3s with it");
+            // what was seen before our edit was removed is not forgotten
+            node.stop().await.expect("it ends");
+            node.start();
+            node.until(Phase::Restoring, 60).await;
+            reload(&root);
+            start(&root);
+            node.until(Phase::Restored, 200).await;
+            let is_left = root.join("var/lib/schedpatch/revisions").exists();
+            assert!(!is_left, "{:?} {:?}", node.report.borrow().node_state, node.history.borrow());
+            assert_eq!(restarts(&root), 0);
+            let history = node.history.borrow()[before..].join(", ");
+            assert!(!history.contains("BackOff"), "the edit was removed at once: {history}");
+        });
+    }
+}
+
+#[test]
+fn the_files_of_a_text_that_never_ran_stay_where_systemd_cannot_be_asked() {
+    for is_unreachable in [false, true] {
+        story(|mut node| async move {
+            let root = server(&mut node, BY_PERSON);
+            silence(&root, is_unreachable);
+            node.pass(5).await;
+            node.source(&config("one"));
+            node.start();
+            node.until(Phase::RestartRequired, 60).await;
+            // somebody installs a package, which has all units read again
+            reload(&root);
+            node.as_person(Direction::Restore, false).expect("restored");
+            assert_eq!(read(&root, UNIT).as_deref(), Some(TEXT));
+            node.api.annotate_lease("schedpatch.io/uninstall", "now");
+            node.until_report("told", 120, |report| report.node_state.phase == Phase::Restoring).await;
+            node.pass(300).await;
+            let command = "systemctl daemon-reload && systemctl restart k3s && rm -r /var/lib/schedpatch/*";
+            assert!(node.message().contains(command), "{}", node.message());
+            assert_eq!(node.phase(), Phase::Restoring);
+            // k3s ends, and systemd starts it with the command line that it has loaded
+            start(&root);
+            let file = machine(&root, |machine| machine.config().map(str::to_owned)).expect("it has one");
+            assert!(read(&root, &file).is_some(), "k3s starts with it");
+            reload(&root);
+            start(&root);
+            for entry in fs::read_dir(root.join("var/lib/schedpatch")).expect("there").flatten() {
+                let path = entry.path();
+                if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.expect("removed");
+            }
+            node.until(Phase::Restored, 200).await;
+        });
+    }
+}
+
+const COMMAND: &str = "systemctl daemon-reload && systemctl restart k3s";
+
+#[test]
+fn newer_sources_do_not_hide_the_command_that_a_person_must_run() {
     story(|mut node| async move {
         let root = server(&mut node, BY_PERSON);
-        machine(&root, |machine| machine.is_silent = true);
         node.pass(5).await;
-        node.source(&config("one"));
+        node.source(&config("crash."));
         node.start();
+        node.until(Phase::RestartRequired, 60).await;
+        let bad = read(&root, UNIT);
+        for text in ["kind: [", &config("good")] {
+            node.source(text);
+            node.pass(120).await;
+            assert_eq!(node.phase(), Phase::RestartRequired, "{text}: {}", node.message());
+            assert!(node.message().ends_with(COMMAND), "{}", node.message());
+            assert_eq!(read(&root, UNIT), bad, "what is written must run before anything else");
+        }
+        // a person at the command line may replace it without that
+        node.as_person(Direction::Apply, false).expect("applied");
+        assert_ne!(read(&root, UNIT), bad);
         node.until(Phase::RestartRequired, 60).await;
         reload(&root);
         start(&root);
         node.until(Phase::Ready, 120).await;
-        let file = machine(&root, |machine| machine.config().map(str::to_owned)).expect("it has one");
+        assert_eq!((node.journal().bad.len(), restarts(&root)), (0, 0));
+    });
+}
+
+#[test]
+fn an_uninstall_before_the_restart_says_that_our_edit_is_still_there() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_PERSON);
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::RestartRequired, 60).await;
         node.api.annotate_lease("schedpatch.io/uninstall", "now");
-        node.until_report("told", 120, |report| report.node_state.reason == "RestartRequired").await;
-        node.pass(300).await;
-        assert_eq!((node.phase(), read(&root, UNIT).as_deref()), (Phase::Restoring, Some(TEXT)));
-        assert!(read(&root, &file).is_some(), "systemd would still start k3s with it");
-        // one that ends by itself starts with the command line that systemd has loaded
+        node.until(Phase::Restoring, 60).await;
+        node.pass(60).await;
+        let message = node.message();
+        assert!(message.ends_with(COMMAND) && !message.contains("our edit is removed"), "{message}");
+        reload(&root);
         start(&root);
-        node.pass(120).await;
-        assert!(read(&root, &file).is_some(), "systemd still starts k3s with it");
+        node.until_report("removed", 120, |report| report.node_state.message.contains("our edit is removed")).await;
+        assert_eq!(read(&root, UNIT).as_deref(), Some(TEXT));
         reload(&root);
         start(&root);
         node.until(Phase::Restored, 200).await;
-        assert!(!root.join("var/lib/schedpatch/revisions").exists());
-        assert_eq!(restarts(&root), 0);
+    });
+}
+
+#[test]
+fn nothing_is_written_beside_a_configuration_that_k3s_does_not_read() {
+    story(|mut node| async move {
+        let root = server(&mut node, BY_DROP_IN);
+        node.pass(5).await;
+        // the variable is in a file of the unit that the agent does not see
+        node.api.annotate(NAME, "k3s.io/node-env", r#"{"K3S_CONFIG_FILE":"/srv/k3s.yaml"}"#);
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Blocked, 60).await;
+        assert!(node.message().contains("K3S_CONFIG_FILE=/srv/k3s.yaml"), "{}", node.message());
+        node.pass(120).await;
+        assert_eq!((read(&root, DROP_IN), read(&root, TRIAL), restarts(&root)), (None, None, 0));
+        node.api.annotate(NAME, "k3s.io/node-env", "{}");
+        node.until(Phase::Ready, 200).await;
+        assert!(read(&root, DROP_IN).is_some());
     });
 }

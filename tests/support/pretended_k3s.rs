@@ -59,6 +59,8 @@ pub struct Machine {
     pub late: u64,
     /// systemd refuses to answer
     pub is_silent: bool,
+    /// The bus is down, or not mounted
+    pub is_unreachable: bool,
     /// systemd refuses to restart anything
     pub refuses: bool,
     /// A drop-in that systemd reads and schedpatch does not see: its path and its text
@@ -146,6 +148,13 @@ impl Machine {
         self.runs.iter().rev().find_map(|word| word.strip_prefix("--kube-scheduler-arg=config="))
     }
 
+    fn answers(&self) -> Result<(), SystemdError> {
+        if self.is_unreachable {
+            return Err(SystemdError::NoSocket { path: "/run/dbus/system_bus_socket".to_owned() });
+        }
+        if self.is_silent { Err(SystemdError::Silent { seconds: 20 }) } else { Ok(()) }
+    }
+
     fn says(&self, root: &Path, word: &str) -> bool {
         self.config().and_then(|path| read(root, path)).is_some_and(|text| text.contains(word))
     }
@@ -175,9 +184,7 @@ impl Machine {
 impl ServiceManager for Pretended {
     fn unit(&self, root: &Path, name: &str) -> Result<UnitState, SystemdError> {
         machine(root, |machine| {
-            if machine.is_silent {
-                return Err(SystemdError::Silent { seconds: 20 });
-            }
+            machine.answers()?;
             let (is_up, ends) = (machine.is_up(root), machine.ends(root));
             let (active, sub) = if is_up { ("active", "running") } else { ("activating", "start") };
             Ok(UnitState {
@@ -195,9 +202,7 @@ impl ServiceManager for Pretended {
     }
 
     fn reload(&self, root: &Path) -> Result<(), SystemdError> {
-        if machine(root, |machine| machine.is_silent) {
-            return Err(SystemdError::Silent { seconds: 20 });
-        }
+        machine(root, |machine| machine.answers())?;
         machine(root, |machine| machine.reloads += 1);
         reload(root);
         Ok(())

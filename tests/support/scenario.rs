@@ -316,7 +316,7 @@ fn run(root: &Path, sources: &Path, operation: Operation, command: &str, fs: &Fa
     if matches!(operation, Operation::Preflight(_)) {
         let plan = begin_preflight(root, &request, &env)?;
         reconcile::end_preflights(&request, None, &env).map_err(|finding| told(&finding))?;
-        return Ok(Outcome { plan, receipt: None, purged: None });
+        return Ok(Outcome { plan, receipt: None, purged: None, still_loaded: None });
     }
     if matches!(operation, Operation::Prove(_)) {
         let text = reconcile::look(&request).map_err(|finding| told(&finding))?.1.target.ok_or("no target")?.digest;

@@ -91,7 +91,7 @@ impl Nodes {
     /// What the policies need of them. Names are not checked until the nodes are known, nor where no policy needs more than
     /// names: the nodes that were followed before may be others by now.
     pub fn book(&self, config: &Arc<Config>) -> Arc<NodeBook> {
-        if !config.needs_nodes() || !is_enough(&self.known.borrow(), config) {
+        if !config.needs_nodes() || !is_enough(self.known.borrow().as_ref(), config) {
             return Arc::default();
         }
         let mut all = self.all();
@@ -112,12 +112,12 @@ impl Nodes {
     /// Waits until a list is there that has what the policies need.
     pub async fn known(&self, config: &Config) {
         // the sender lives as long as this does, so an error is impossible
-        let _ = self.known.subscribe().wait_for(|labels| is_enough(labels, config)).await;
+        let _ = self.known.subscribe().wait_for(|labels| is_enough(labels.as_ref(), config)).await;
     }
 }
 
-fn is_enough(labels: &Option<BTreeSet<Arc<str>>>, config: &Config) -> bool {
-    labels.as_ref().is_some_and(|labels| config.node_labels().is_subset(labels))
+fn is_enough(labels: Option<&BTreeSet<Arc<str>>>, config: &Config) -> bool {
+    labels.is_some_and(|labels| config.node_labels().is_subset(labels))
 }
 
 #[cfg(test)]

@@ -63,11 +63,13 @@ def merged(words):
 
 
 def config_file(words):
+    if named := os.environ.get("K3S_CONFIG_FILE"):
+        return named
     for index, word in enumerate(words):
         name, is_joined, value = word.partition("=")
         if word.startswith("-") and SHORT.get(name.lstrip("-"), name.lstrip("-")) == "config":
             return value if is_joined else words[index + 1]
-    return os.environ.get("K3S_CONFIG_FILE") or CONFIG
+    return CONFIG
 
 
 def from_files(base):

@@ -32,11 +32,11 @@ impl Agent {
             return None;
         }
         let is_new = record.entry.as_ref().is_some_and(|entry| entry.change == ChangeKind::New);
-        if why == Why::TakeTurn && is_new && seen.plan.delays_cache && self.has_other_control_planes() {
-            return Some(Self::nothing_now(Rest { node_state: words::delays_cache(), after: self.options.resync }));
-        }
-        if why == Why::TakeTurn && is_new && !self.asks() && self.has_other_control_planes() {
-            return Some(Self::nothing_now(Rest { node_state: words::proves_nothing(), after: self.options.resync }));
+        if why == Why::TakeTurn
+            && is_new
+            && let Some(rest) = self.must_not_begin(seen).await
+        {
+            return Some(Self::nothing_now(rest));
         }
         // what was wanted when the turn was taken, by this process or the one before, may be out of date
         let generation = seen.journal.generation.max(seen.generation().unwrap_or_default());
@@ -50,34 +50,52 @@ impl Agent {
         }
         let change = record.entry.as_ref().map(|entry| entry.change);
         let is_restore = change == Some(ChangeKind::Restore);
+        let must_return = is_restore || change == Some(ChangeKind::Back);
+        let is_said = must_return && !self.is_in_the_middle(seen);
         let refused = |finding: &Finding| {
             let part = Self::nothing_now(Rest::blocked(finding, RETRY));
-            let must_return = is_restore || change == Some(ChangeKind::Back);
-            if must_return && !self.is_in_the_middle(seen) { part.said_aloud() } else { part }
+            if is_said { part.said_aloud() } else { part }
         };
         let is_bare = is_restore && why != Why::TakeTurn && seen.snapshot.state.digest.is_none();
         // once everything is removed, the lock's own file would be left behind
-        if session.is_some() || is_bare {
+        if is_bare {
             return None;
         }
-        let request = self.request(Direction::Judge, Initiator::Agent);
-        match reconcile::begin(&request, &self.env(), &mut |event| super::super::write::log(&event)) {
-            Ok(taken) => {
-                let is_news = |owner: &String| !is_restore && seen.journal.owner.as_ref() != Some(owner);
-                if let Some(owner) = self.owner().filter(is_news) {
-                    let own = |mut journal: crate::journal::Journal| {
-                        journal.owner.get_or_insert_with(|| owner.clone());
-                        journal
-                    };
-                    if let Err(finding) = reconcile::amend_in(&taken, &request, &self.env(), &own) {
-                        return Some(refused(&finding));
-                    }
-                }
-                *session = Some(taken);
-                None
+        if session.is_none() {
+            match self.begin_session(seen, !is_restore) {
+                Ok(taken) => *session = Some(taken),
+                Err(finding) => return Some(refused(&finding)),
             }
-            Err(finding) => Some(refused(&finding)),
         }
+        let session = session.as_ref().filter(|_| is_restore)?;
+        self.note_what_runs(seen, session).await.err().map(|finding| refused(&finding))
+    }
+
+    /// Why nothing new begins on this node.
+    async fn must_not_begin(&mut self, seen: &Seen) -> Option<Rest> {
+        let after = self.options.resync;
+        if seen.plan.delays_cache && self.has_other_control_planes() {
+            return Some(Rest { node_state: words::delays_cache(), after });
+        }
+        if !self.asks() && self.has_other_control_planes() {
+            return Some(Rest { node_state: words::proves_nothing(), after });
+        }
+        self.objection(seen).await.map(|finding| Rest::blocked(&finding, RETRY))
+    }
+
+    /// Takes the host's lock, and remembers whose host it is where that is asked for.
+    fn begin_session(&self, seen: &Seen, notes_owner: bool) -> Result<Session, Finding> {
+        let request = self.request(Direction::Judge, Initiator::Agent);
+        let taken = reconcile::begin(&request, &self.env(), &mut |event| super::super::write::log(&event))?;
+        let is_news = |owner: &String| notes_owner && seen.journal.owner.as_ref() != Some(owner);
+        if let Some(owner) = self.owner().filter(is_news) {
+            let own = |mut journal: crate::journal::Journal| {
+                journal.owner.get_or_insert_with(|| owner.clone());
+                journal
+            };
+            reconcile::amend_in(&taken, &request, &self.env(), &own)?;
+        }
+        Ok(taken)
     }
 
     fn has_other_control_planes(&self) -> bool {
@@ -149,7 +167,12 @@ impl Agent {
         let refused;
         let committed = match self.carry_out(seen, needed, session) {
             Ok(outcome) => {
-                refused = outcome.plan.error().filter(|_| outcome.plan.is_refused()).cloned();
+                refused = outcome
+                    .plan
+                    .error()
+                    .filter(|_| outcome.plan.is_refused())
+                    .or(outcome.still_loaded.as_ref())
+                    .cloned();
                 outcome.receipt.as_ref().is_some_and(|receipt| receipt.committed) || outcome.purged.is_some()
             }
             Err(finding) => {

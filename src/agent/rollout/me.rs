@@ -6,12 +6,14 @@ use super::super::peers::Peers;
 use super::super::turn::Rest;
 use super::super::{Agent, Seen};
 use super::{Part, Permission};
-use crate::journal::Bad;
+use crate::finding::Finding;
+use crate::journal::{Bad, Initiator, Journal};
 use crate::phase::{Change, NodeState, Phase, Subject};
 use crate::plan::{Direction, Plan};
-use crate::reconcile::Session;
+use crate::reconcile::{self, Session};
 use crate::revision::Digest;
 use crate::rollout::{ChangeKind, Entry, Failed, Me, OwnEtcd, Record, Sealed, Work};
+use crate::target::Activation;
 use crate::verify::Verdict;
 
 /// What of ours is in place here, by the journal and the target.
@@ -225,6 +227,27 @@ impl Agent {
     /// On k3s a change restarts the whole server, and with it a member of etcd.
     fn own_etcd(&self, seen: &Seen, peers: &Peers) -> OwnEtcd {
         OwnEtcd { restarts: peers.runs_etcd && seen.is_service(), may_lose_quorum: self.options.allows_quorum_loss }
+    }
+
+    /// Whether an uninstall has removed our edit from the target, and not everything else yet.
+    pub(super) fn is_uninstalling(&self, seen: &Seen) -> bool {
+        let must_restore = self.member.as_ref().is_some_and(|member| member.must_restore);
+        let is_clean = seen.plan.target.as_ref().is_some_and(|target| target.ours().is_none());
+        must_restore && is_clean && seen.snapshot.state.digest.is_some()
+    }
+
+    /// Before an uninstall removes our edit where a person restarts the scheduler: remembers whether the scheduler runs with the edit
+    /// now. Only then a later start without it shows that systemd has reloaded its units.
+    pub(super) async fn note_what_runs(&mut self, seen: &Seen, session: &Session) -> Result<(), Finding> {
+        let Some(target) = seen.plan.target.as_ref().filter(|target| target.ours().is_some()) else { return Ok(()) };
+        if !matches!(target.kind.activation(&target.spec), Activation::Person(_)) {
+            return Ok(());
+        }
+        let ran = Some(target.digest).filter(|_| self.asks());
+        let ran = if ran.is_some() && self.runs(seen).await { ran } else { None };
+        let request = self.request(Direction::Judge, Initiator::Agent);
+        let note = |journal: Journal| Journal { ran, ..journal };
+        reconcile::amend_in(session, &request, &self.env(), &note).map(drop)
     }
 
     /// Whether the scheduler was seen to run as the target says now.

@@ -35,6 +35,8 @@ pub(in crate::agent) struct Member {
     pub(super) away: Option<(Duration, Duration)>,
     /// How often in a row this node had to wait
     pub(super) waits: u32,
+    /// Whether this node was to be restored when the API answered last
+    pub(super) must_restore: bool,
     /// The last record that this process wrote
     pub(super) last_written: Option<Record>,
 }
@@ -55,6 +57,7 @@ impl Member {
             written: None,
             away: None,
             waits: 0,
+            must_restore: false,
             last_written: None,
         }
     }

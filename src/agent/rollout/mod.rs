@@ -119,6 +119,7 @@ impl Agent {
         if let Some(part) = self.note_record(seen, record, session.as_ref()) {
             return Some(part);
         }
+        self.member.as_mut()?.must_restore = record.must_restore(&self.options.node);
         if !record.must_restore(&self.options.node) {
             self.report_uninstalled(false);
         }
@@ -207,6 +208,10 @@ impl Agent {
         let stopped = stopped.filter(|_| *waiting == rollout::Waiting::BackOff);
         let refused = self.member.as_ref().and_then(|member| member.refused.as_ref());
         let refused = refused.filter(|_| *waiting == rollout::Waiting::BackOff);
+        if let (Some(why), Some(command)) = (&self.work.still_loaded, restart_by_hand(seen)) {
+            let state_dir = &self.settings.state_dir;
+            return Part::denied(words::still_loaded(&command, why, state_dir), after);
+        }
         match (brake, stopped) {
             (Some(rest), _) => Part::Done(Permission::Denied(rest), Some(after)),
             (None, Some(stopped)) => Part::denied(words::tries_again(&stopped.words), after),
@@ -226,9 +231,9 @@ impl Agent {
         let message = "the agent waits until the scheduler is seen to run before it changes anything else";
         Part::denied(
             if is_uninstall {
-                let service = seen.plan.target.as_ref().and_then(|target| target.expectation().service);
-                match service.and_then(|service| service.restart_by_hand) {
-                    Some(command) => words::restart_to_restore(&command),
+                let is_removed = seen.plan.target.as_ref().is_some_and(|target| target.ours().is_none());
+                match restart_by_hand(seen) {
+                    Some(command) => words::restart_to_restore(&command, is_removed),
                     None => NodeState::new(Phase::Restoring, "Uninstalling", message),
                 }
             } else {
@@ -369,4 +374,9 @@ fn unread(why: AskError, release: &Release) -> Part {
 /// Another node whose turn it is: of its kubelet the last report matters.
 fn holder(record: &Record, node: &str) -> Option<String> {
     record.entry.as_ref().map(|entry| entry.node.clone()).filter(|holder| holder != node)
+}
+
+/// What a person runs to restart the scheduler, where nobody else does.
+fn restart_by_hand(seen: &Seen) -> Option<String> {
+    seen.plan.target.as_ref()?.expectation().service?.restart_by_hand
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::super::turn::Rest;
-use crate::phase::NodeState;
+use super::super::{Agent, Seen};
+use crate::phase::{NodeState, Phase};
 
 /// Whether something may be committed now.
 #[derive(Debug)]
@@ -14,6 +15,17 @@ pub(in crate::agent) enum Permission {
     Away(String),
     /// No; this is why, and when to look again
     Denied(Rest),
+}
+
+impl Permission {
+    /// What an uninstall says that waits for a person's restart: also what follows the restart.
+    pub(in crate::agent) fn waits_for_person(self) -> Option<Rest> {
+        let is_by_person = |state: &NodeState| state.phase == Phase::Restoring && state.reason == "RestartRequired";
+        match self {
+            Self::Denied(rest) if is_by_person(&rest.node_state) => Some(rest),
+            _ => None,
+        }
+    }
 }
 
 /// What came of taking part.
@@ -39,6 +51,26 @@ impl Part {
                 Self::Refused(Rest { after: after.map_or(rest.after, |own| own.min(rest.after)), ..rest })
             }
             part => part,
+        }
+    }
+}
+
+impl Agent {
+    /// What a node says that has nothing to do. An uninstall that is not finished holds the node too, and says what it waits for.
+    pub(in crate::agent) fn rest_of_stay(
+        &mut self,
+        seen: &Seen,
+        permission: Permission,
+        node_state: NodeState,
+    ) -> Rest {
+        let after = self.options.resync;
+        match permission {
+            Permission::Denied(rest) if rest.node_state.phase == Phase::Restoring => rest,
+            Permission::Away(why) if self.is_uninstalling(seen) => {
+                let message = format!("our edit is removed, and the rest waits until the API answers: {why}");
+                Rest { node_state: NodeState::new(Phase::Restoring, "Uninstalling", message), after }
+            }
+            _ => Rest { node_state: self.sources_missing(&node_state).unwrap_or(node_state), after },
         }
     }
 }

@@ -75,8 +75,18 @@ pub(super) fn of_waiting(why: &Waiting, peers: &Peers, node: &str) -> NodeState 
 }
 
 /// What a person must do before an uninstall is done.
-pub(super) fn restart_to_restore(command: &str) -> NodeState {
-    let message = format!("our edit is removed, and k3s runs with it until it restarts; run on this node: {command}");
+pub(super) fn restart_to_restore(command: &str, is_removed: bool) -> NodeState {
+    let why = if is_removed {
+        "our edit is removed, and k3s may run with it until it restarts"
+    } else {
+        "the last change takes effect when k3s restarts; the agent removes our edit after that, and then k3s must restart once more"
+    };
+    NodeState::new(Phase::Restoring, "RestartRequired", format!("{why}; run on this node: {command}"))
+}
+
+/// What a person must do where nobody knows whether systemd has reloaded its units.
+pub(super) fn still_loaded(command: &str, why: &str, state_dir: &str) -> NodeState {
+    let message = format!("{why}; the agent tries again, or run on this node: {command} && rm -r {state_dir}/*");
     NodeState::new(Phase::Restoring, "RestartRequired", message)
 }
 

@@ -63,13 +63,13 @@ impl<'a> DropIn<'a> {
                         file.path
                     ));
                 }
-                Some((values, false)) if values.iter().any(|value| value.starts_with("config=")) => {
+                Some((values, false)) if values.iter().any(|value| server::config_path(value).is_some()) => {
                     return overridden(format!("{} gives the scheduler another configuration", file.path));
                 }
                 _ => {}
             }
         }
-        if server.scheduler_arguments_of_command().iter().any(|own| own.starts_with("config=")) {
+        if server.scheduler_arguments_of_command().iter().any(|own| server::config_path(own).is_some()) {
             let message = format!("the command line of {} gives the scheduler another configuration", server.unit);
             return overridden(message);
         }
@@ -142,5 +142,28 @@ pub(super) fn one_server(around: &Around) -> Result<(&str, &str), Refusal> {
         (Some((first, _)), Some((second, _))) => {
             Err(Refusal::new(Rule::SeveralServers, format!("{first} and {second} both start a k3s server")))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::unit::{OWN_FILE, server::CONFIG_FILE};
+
+    #[test]
+    fn a_later_word_with_dashes_is_one_too() {
+        let refused = |arguments: &str, file: &str| {
+            let mut around = Around::default();
+            let mut add = |path: &str, text: String| around.files.insert(HostPath::from(path), Ok(text));
+            let unit = format!("[Service]\nExecStart=/usr/local/bin/k3s server {arguments}\n");
+            add("/etc/systemd/system/k3s.service", unit);
+            add(&format!("{CONFIG_FILE}.d/99.yaml"), file.to_owned());
+            let path = format!("{CONFIG_FILE}.d/{OWN_FILE}");
+            let own = DropIn::new("", Context { path: &path, around: &around }).unwrap();
+            own.spec().err().map(|refusal| refusal.rule)
+        };
+        assert_eq!(refused("", ""), None);
+        assert_eq!(refused("--kube-scheduler-arg=--config=/x", ""), Some(Rule::ConfigOverridden));
+        assert_eq!(refused("", "kube-scheduler-arg+: [--config=/x]\n"), Some(Rule::ConfigOverridden));
     }
 }

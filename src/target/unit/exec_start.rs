@@ -75,7 +75,8 @@ impl Definition for ExecStart<'_> {
 /// `name=value` as an argument of the command line, which takes the place of an earlier value.
 fn argument(own: &str) -> Argument {
     let name = own.split_once('=').map_or(own, |(name, _)| name);
-    Argument::new(format!("{FLAG}{own}")).named(format!("{FLAG}{name}="))
+    // k3s takes it with dashes too
+    Argument::new(format!("{FLAG}{own}")).named(format!("{FLAG}{name}=")).named(format!("{FLAG}--{name}="))
 }
 
 /// What a change has put into the command line, as `name=value`: also where the flag is a word of its own.
@@ -86,4 +87,25 @@ fn word(change: &Change) -> &str {
 
 fn unreadable_record() -> Refusal {
     Refusal::new(Rule::UndoRecord, "the comment that remembers our edit does not say which revision it is of")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_earlier_value_with_dashes_is_replaced_and_comes_back() {
+        for hand in
+            ["--kube-scheduler-arg=--config=/x", "--kube-scheduler-arg --config=/x", "--kube-scheduler-arg=config=/x"]
+        {
+            let text = format!("[Service]\nExecStart=/usr/local/bin/k3s server {hand}\n");
+            let edit = Edit { owner: OWNER, note: "n", arguments: &[argument("config=/y")] };
+            let edited = Unit::parse("k3s.service", text.as_bytes()).edit(&edit).unwrap();
+            let unit = Unit::parse("k3s.service", &edited);
+            let words: Vec<_> = unit.exec_start().unwrap().argv().concat();
+            let words = String::from_utf8(words).unwrap();
+            assert!(words.contains("config=/y") && !words.contains("config=/x"), "{words}");
+            assert_eq!(unit.restore(OWNER).unwrap(), text.as_bytes(), "{hand}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! What runs of a k3s server. No single sign is enough: systemd says which start it is and how often it ended by itself, the node's
 //! annotation says which arguments the process has read, and the scheduler itself is asked elsewhere.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,15 +10,19 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::time::Instant;
 
-use super::server::flag_values;
+use super::server::{config_path, flag_values};
 use super::{Method, UnitRestarter};
+use crate::finding::Finding;
 use crate::host::systemd::{ServiceManager, UnitState};
+use crate::target::refusal::{Refusal, Rule};
 use crate::target::{
     Answer, Here, Instance, Observation, Observer, Probe, Running, SchedulerSpec, UNKNOWN_START, Waiting,
 };
 
 /// The arguments of the process, those of its files first: JSON.
 const NODE_ARGS: &str = "k3s.io/node-args";
+/// The variables of the process that k3s reads: JSON.
+const NODE_ENV: &str = "k3s.io/node-env";
 /// Our revision is the directory of its configuration file.
 const REVISIONS: &str = "/revisions/";
 /// An API server that is there answers at once.
@@ -100,19 +105,24 @@ impl ServerObserver {
         if !is_up {
             return local("the API server of this node does not answer".to_owned());
         }
-        // the agent may list nodes, not get one
-        let own = ListParams::default().fields(&format!("metadata.name={}", self.node));
-        match tokio::time::timeout(PATIENCE, self.nodes.list_metadata(&own)).await {
-            Ok(Ok(nodes)) => {
-                let node = nodes.items.into_iter().find(|node| node.metadata.name.as_ref() == Some(&self.node));
-                let annotations = node.and_then(|node| node.metadata.annotations).unwrap_or_default();
+        match self.annotations().await {
+            Ok(annotations) => {
                 let config = annotations.get(NODE_ARGS).and_then(|text| config_of(text));
                 let revision = config.as_deref().and_then(revision_of);
                 Observation::Running(Running { revision, generation: None, config, instance: Some(instance) })
             }
-            Ok(Err(error)) => local(error.to_string()),
-            Err(_) => local("the API does not answer".to_owned()),
+            Err(why) => local(why),
         }
+    }
+
+    /// What the node says of itself.
+    async fn annotations(&self) -> Result<BTreeMap<String, String>, String> {
+        // the agent may list nodes, not get one
+        let own = ListParams::default().fields(&format!("metadata.name={}", self.node));
+        let asked = tokio::time::timeout(PATIENCE, self.nodes.list_metadata(&own)).await;
+        let nodes = asked.map_err(|_| "the API does not answer".to_owned())?.map_err(|error| error.to_string())?;
+        let node = nodes.items.into_iter().find(|node| node.metadata.name.as_ref() == Some(&self.node));
+        Ok(node.and_then(|node| node.metadata.annotations).unwrap_or_default())
     }
 }
 
@@ -143,9 +153,16 @@ pub(super) fn config_of(node_args: &str) -> Option<String> {
 }
 
 fn last_config(arguments: &[String]) -> Option<String> {
-    let mut values = flag_values(arguments, &["--kube-scheduler-arg"]);
-    values.retain(|value| value.starts_with("config="));
-    values.pop()?.strip_prefix("config=").map(str::to_owned)
+    let values = flag_values(arguments, &["--kube-scheduler-arg"]);
+    values.iter().rev().find_map(|value| config_path(value)).map(str::to_owned)
+}
+
+/// The variable may be in a file that the agent does not see: then k3s never reads what is written beside another file.
+fn read_elsewhere(node_env: &str, file: &str) -> Option<Refusal> {
+    let variables: BTreeMap<String, String> = serde_json::from_str(node_env).ok()?;
+    let named = variables.get("K3S_CONFIG_FILE").filter(|named| !named.is_empty() && *named != file)?;
+    let message = format!("k3s runs with K3S_CONFIG_FILE={named}, and what the agent sees of its unit leads to {file}");
+    Some(Refusal::new(Rule::ConfigOverridden, message))
 }
 
 /// The revision that a configuration file of ours is of.
@@ -189,6 +206,18 @@ impl Observer for ServerObserver {
     fn why_stale(&mut self) -> Answer<'_, Option<String>> {
         Box::pin(async { None })
     }
+
+    fn objection(&mut self, target: &str) -> Answer<'_, Option<Finding>> {
+        let dir = target.rsplit_once('/').map(|(dir, _)| dir);
+        let file = dir.and_then(|dir| dir.strip_suffix(".d")).map(str::to_owned);
+        Box::pin(async move {
+            if self.is_on_command_line {
+                return None;
+            }
+            let annotations = self.annotations().await.ok()?;
+            read_elsewhere(annotations.get(NODE_ENV)?, &file?).map(Finding::from)
+        })
+    }
 }
 
 #[cfg(test)]
@@ -201,6 +230,7 @@ mod tests {
         let config = config_of(text).unwrap();
         assert_eq!(revision_of(&config).as_deref(), Some("0123456789ab"));
         assert_eq!(config_of(r#"["server"]"#), None);
+        assert_eq!(config_of(r#"["server","--kube-scheduler-arg=--config=/a"]"#).as_deref(), Some("/a"));
         assert_eq!(config_of("no JSON"), None);
         assert_eq!(revision_of("/etc/other.yaml"), None);
     }

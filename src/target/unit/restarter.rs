@@ -1,8 +1,12 @@
 //! Restarts a k3s server through its service manager.
 
 use super::{Method, trial};
+use crate::host::HostRoot;
 use crate::host::systemd::{ServiceManager, SystemdError, UnitState};
 use crate::target::{NotLoaded, Restartable, Restarter};
+
+/// This directory is there where systemd runs, as sd_booted(3) says.
+const RUNS: &str = "/run/systemd/system";
 
 /// Restarts the unit of a server.
 #[derive(Debug)]
@@ -83,8 +87,9 @@ impl Restarter for UnitRestarter {
 
     fn let_go(&self, at: &Restartable<'_>) -> Result<(), String> {
         match self.manager.reload(at.host_root) {
-            // nothing is loaded where systemd does not run
-            Ok(()) | Err(SystemdError::NoSocket { .. }) => Ok(()),
+            Ok(()) => Ok(()),
+            // nothing is loaded where systemd does not run; but the bus may also be down, or not mounted
+            Err(SystemdError::NoSocket { .. }) if !HostRoot::new(at.host_root).exists(RUNS) => Ok(()),
             Err(error) => Err(words(&error)),
         }
     }

@@ -83,7 +83,10 @@ pub(super) fn read(path: &str, text: &str, host: &dyn HostFiles, own: Own<'_>) -
         let of_flags = flag_values(&arguments, names).pop();
         of_flags.or_else(|| environment.get(variable).cloned()).filter(|value| !value.is_empty())
     };
-    let config_file = said(&["--config", "-c"], "K3S_CONFIG_FILE").unwrap_or_else(|| CONFIG_FILE.to_owned());
+    // k3s asks its environment first, and of several flags the first counts
+    let of_environment = environment.get("K3S_CONFIG_FILE").filter(|file| !file.is_empty()).cloned();
+    let of_flag = || flag_values(&arguments, &["--config", "-c"]).into_iter().next().filter(|file| !file.is_empty());
+    let config_file = of_environment.or_else(of_flag).unwrap_or_else(|| CONFIG_FILE.to_owned());
     let files = config::read(&config_file, host, own)?;
     let of_files = |key: &str| config::values(&files, key).pop();
     let data_dir = said(&["--data-dir", "-d"], "K3S_DATA_DIR").or_else(|| of_files("data-dir"));
@@ -173,12 +176,22 @@ pub(super) fn flag_values(arguments: &[String], names: &[&str]) -> Vec<String> {
     found
 }
 
+/// An argument of the scheduler without the dashes, which k3s takes with or without them.
+pub(super) fn bare(argument: &str) -> &str {
+    argument.strip_prefix("--").unwrap_or(argument)
+}
+
+/// The configuration file that an argument gives to the scheduler.
+pub(super) fn config_path(argument: &str) -> Option<&str> {
+    bare(argument).strip_prefix("config=")
+}
+
 impl Server {
-    /// The arguments of its scheduler: first those of the files, then those of the command line.
+    /// The arguments of its scheduler, without dashes: first those of the files, then those of the command line.
     pub fn scheduler_arguments(&self) -> Vec<String> {
         let mut all = config::values(&self.files, SCHEDULER_ARG);
         all.extend(self.scheduler_arguments_of_command());
-        all
+        all.iter().map(|argument| bare(argument).to_owned()).collect()
     }
 
     /// Those of the command line, which count more than those of the files.
@@ -221,6 +234,27 @@ mod tests {
         assert_eq!(server("", "").endpoint(), "https://127.0.0.1:6443");
         assert_eq!(server("--https-listen-port 7443", "bind-address: 10.0.0.5\n").endpoint(), "https://10.0.0.5:7443");
         assert_eq!(server("--bind-address=::", "").endpoint(), "https://[::1]:6443");
+    }
+
+    #[test]
+    fn the_environment_names_the_configuration_file_before_a_flag_does() {
+        let named = |environment: &str, arguments: &str| {
+            let unit = format!("[Service]\n{environment}\nExecStart=/usr/local/bin/k3s server {arguments}\n");
+            read("/etc/systemd/system/k3s.service", &unit, &Around::default(), None).unwrap().config_file
+        };
+        assert_eq!(named("Environment=K3S_CONFIG_FILE=/env.yaml", "--config=/flag.yaml"), "/env.yaml");
+        assert_eq!(named("Environment=K3S_CONFIG_FILE=", "--config /flag.yaml -c=/other.yaml"), "/flag.yaml");
+        assert_eq!(named("", ""), CONFIG_FILE);
+    }
+
+    #[test]
+    fn arguments_of_the_scheduler_may_have_dashes() {
+        let found = server("--kube-scheduler-arg=--config=/a", "kube-scheduler-arg: [--config=/b]\n");
+        assert_eq!(found.scheduler_arguments(), ["config=/b", "config=/a"]);
+        assert_eq!(
+            (config_path("--config=/a"), config_path("config=/a"), config_path("v=1")),
+            (Some("/a"), Some("/a"), None)
+        );
     }
 
     #[test]

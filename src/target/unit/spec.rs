@@ -15,7 +15,7 @@ pub(super) fn of_server(server: &Server, around: &Around, ours: Option<Ours>) ->
     }
     let kubeconfig = format!("--kubeconfig={}/server/cred/scheduler.kubeconfig", server.data_dir);
     let mut words = vec![kubeconfig, "--profiling=false".to_owned()];
-    words.extend(server.scheduler_arguments().iter().map(|own| format!("--{}", own.trim_start_matches('-'))));
+    words.extend(server.scheduler_arguments().iter().map(|own| format!("--{own}")));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let release = around.release.clone().or_else(|| around.program.as_ref()?.release.clone());
     Ok(SchedulerSpec {

@@ -57,5 +57,5 @@ fn of_policies_that_ask_the_same_each_keeps_its_own_values() {
         Arc::make_mut(values).plain.push(value);
     }
     let carried = carry_over(&old, &config);
-    assert_eq!([carried[0].plain[0], carried[1].plain[0]], [1.0, 2.0]);
+    assert_eq!((&carried[0].plain[..], &carried[1].plain[..]), (&[1.0][..], &[2.0][..]));
 }
