@@ -202,11 +202,12 @@ pub fn run_in(
     on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, Finding> {
     let writer = session.writer(env, request.deadline);
+    let has_revisions = !snapshot.state.revisions.is_empty();
     let runs = request.runs.filter(|_| snapshot.state.journal.ran.is_some());
     let mut outcome = write(request, &writer, (snapshot, plan), on_event)?;
     let must_still_restart = outcome.receipt.as_ref().is_some_and(|receipt| receipt.restart_failed.is_some());
     if request.purge && !outcome.plan.is_refused() && !must_still_restart {
-        if let Err(error) = apply::let_go(&writer, &outcome.plan, runs) {
+        if has_revisions && let Err(error) = apply::let_go(&writer, &outcome.plan, runs) {
             outcome.still_loaded = Some(error.finding());
             return Ok(outcome);
         }

@@ -37,16 +37,12 @@ impl Agent {
     pub(super) fn change(&mut self, seen: &Seen, change: Change, permission: Permission) -> Turn {
         let is_drift = change != Change::Files
             && seen.journal.current.as_ref().map(|commit| &commit.revision) == seen.plan.revision.as_ref();
-        if change == Change::Files && self.preflights.is_running() {
-            // a way back is being checked, and the plan towards what is wanted takes the preflight's file for a leftover
-            let node_state =
-                NodeState::new(Phase::Preflight, "Preflight", "the scheduler checks the text of the way back");
-            return Rest { node_state, after: RETRY / 6 }.into();
-        }
+        // a way back may be checked, and the plan towards what is wanted takes the preflight's file for a leftover
+        let must_not_mend = change == Change::Files && self.preflights.is_running();
         match permission {
-            Permission::Denied(rest) if change != Change::Files => return rest.into(),
+            Permission::Denied(rest) if change != Change::Files || must_not_mend => return rest.into(),
             // what ran here before may have failed elsewhere since
-            Permission::Away(why) if change == Change::New || change == Change::Known && !is_drift => {
+            Permission::Away(why) if change == Change::New || change == Change::Known && !is_drift || must_not_mend => {
                 let message = format!("nothing new is begun while the API does not answer: {why}");
                 let node_state = NodeState::new(Phase::Waiting, "ApiAway", message);
                 return Rest { node_state, after: RETRY / 6 }.into();

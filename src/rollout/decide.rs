@@ -101,10 +101,9 @@ fn own_turn(view: &View<'_>, entry: &Entry, now: Timestamp) -> NextStep {
     };
     if is_used {
         // somebody wrote over it before it was proven: this node's scheduler restarts, so the turn goes on with the repair
+        let is_taken_back = me.stopped.is_some() && me.in_place != entry.digest;
         let repair = want::change(view).filter(|wanted| wanted.change == ChangeKind::Repair && me.is_overwritten);
-        if let Some(repair) =
-            repair.filter(|repair| me.stopped.is_none() && order::must_not_go(view, *repair).is_none())
-        {
+        if let Some(repair) = repair.filter(|repair| !is_taken_back && order::must_not_go(view, *repair).is_none()) {
             return take_turn(view, repair);
         }
         return write(record, Why::Release, |record| release(record, view, entry, now));
@@ -125,7 +124,9 @@ fn release(record: &mut Record, view: &View<'_>, entry: &Entry, now: Timestamp) 
     if record.stopped.as_ref().is_some_and(|stopped| Some(stopped.digest) == entry.digest) {
         record.stopped = None;
     }
-    if let (ChangeKind::New, Some(digest), Some(words)) = (entry.change, entry.digest, &me.stopped) {
+    if let (ChangeKind::New, Some(digest), Some(words)) = (entry.change, entry.digest, &me.stopped)
+        && me.in_place != entry.digest
+    {
         record.stopped = Some(super::Stopped { digest, node: me.name.clone(), words: words.clone() });
     }
     if record.must_restore(&me.name) && me.in_place.is_none() {

@@ -585,6 +585,7 @@ fn what_a_person_restarts_is_uninstalled_where_systemd_cannot_be_asked() {
             node.pass(300).await;
             assert_eq!((node.phase(), read(&root, UNIT).as_deref()), (Phase::Restoring, Some(TEXT)));
             assert!(read(&root, &file).is_some(), "systemd would still start k3s with it");
+            assert_eq!(node.journal().hold, None, "a withdrawn request leaves nothing behind");
             // one that ends by itself starts with the command line that systemd has loaded
             start(&root);
             node.pass(120).await;

@@ -103,6 +103,23 @@ fn a_refused_configuration_is_tried_again_when_a_person_insists() {
 }
 
 #[test]
+fn a_change_that_is_undone_during_its_preflight_ends_it() {
+    preflighted(|mut node| async move {
+        node.source(&config("one"));
+        node.start();
+        node.until(Phase::Ready, 60).await;
+        node.pass(30).await;
+        node.kubelet.borrow_mut().preflighting = Preflighting::Blocks;
+        node.source(&config("two"));
+        node.until(Phase::Preflight, 10).await;
+        node.pass(5).await;
+        node.source(&config("one"));
+        node.until(Phase::Ready, 10).await;
+        assert_eq!(files_left(&node), Vec::<String>::new());
+    });
+}
+
+#[test]
 fn another_image_is_pulled_while_the_old_scheduler_runs() {
     preflighted(|mut node| async move {
         node.settings.overrides.image = Some(format!("example.org/own:{NEW_IMAGE}"));

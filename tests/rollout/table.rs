@@ -73,8 +73,11 @@ fn a_commit_that_was_overwritten_before_its_proof_keeps_the_turn_for_the_repair(
     (scene.me.in_place, scene.me.generation, scene.me.is_overwritten) = (Some(digest(NEW)), 5, true);
     let entry = scene.writes(Why::TakeTurn).entry.expect("a turn");
     assert_eq!((entry.node.as_str(), entry.change, entry.generation), ("cp1", ChangeKind::Repair, 6));
+    scene.me.stopped = Some("could not be pulled, an earlier time".to_owned());
+    assert_eq!(scene.writes(Why::TakeTurn).entry.expect("a turn").change, ChangeKind::Repair);
     scene.me.is_fought_over = true;
-    assert_eq!(scene.writes(Why::Release).entry, None, "what somebody else keeps rewriting holds up nobody");
+    let released = scene.writes(Why::Release);
+    assert_eq!((released.entry, released.stopped), (None, None), "what somebody else keeps rewriting holds up nobody");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::super::{Agent, RETRY, Rest, Seen};
 use super::{Part, words};
 use crate::finding::Finding;
-use crate::journal::Initiator;
+use crate::journal::{Initiator, Journal};
 use crate::phase::{NodeState, Phase};
 use crate::plan::Direction;
 use crate::reconcile::{self, Outcome, Request, Session};
@@ -71,6 +71,15 @@ impl Agent {
         self.note_what_runs(seen, session).await.err().map(|finding| refused(&finding))
     }
 
+    /// What cannot be written now keeps no turn that this node has: the next look gives it back.
+    pub(super) fn keep_no_turn(&mut self, why: Why, record: &Record) {
+        let is_own = record.entry.as_ref().is_some_and(|entry| entry.node == self.options.node);
+        let until = self.now() + RETRY;
+        if let Some(member) = self.member.as_mut().filter(|_| why == Why::TakeTurn && is_own) {
+            member.backs_off_until = Some(until);
+        }
+    }
+
     /// Why nothing new begins on this node.
     async fn must_not_begin(&mut self, seen: &Seen) -> Option<Rest> {
         let after = self.options.resync;
@@ -89,7 +98,7 @@ impl Agent {
         let taken = reconcile::begin(&request, &self.env(), &mut |event| super::super::write::log(&event))?;
         let is_news = |owner: &String| notes_owner && seen.journal.owner.as_ref() != Some(owner);
         if let Some(owner) = self.owner().filter(is_news) {
-            let own = |mut journal: crate::journal::Journal| {
+            let own = |mut journal: Journal| {
                 journal.owner.get_or_insert_with(|| owner.clone());
                 journal
             };
@@ -167,6 +176,9 @@ impl Agent {
         let refused;
         let committed = match self.carry_out(seen, needed, session) {
             Ok(outcome) => {
+                if outcome.still_loaded.is_some() {
+                    self.end_hold(session);
+                }
                 refused = outcome
                     .plan
                     .error()
@@ -195,6 +207,15 @@ impl Agent {
             member.refused = refused;
         }
         Part::Again
+    }
+
+    /// An uninstall goes on later, or is withdrawn: then nothing of it may hold the node.
+    fn end_hold(&self, session: &Session) {
+        let unheld = |journal: Journal| Journal { hold: None, ..journal };
+        let request = self.request(Direction::Judge, Initiator::Agent);
+        if let Err(finding) = reconcile::amend_in(session, &request, &self.env(), &unheld) {
+            tracing::warn!("cannot end the hold of the uninstall: {}", NodeState::blocked(&finding).message);
+        }
     }
 
     fn carry_out(&mut self, seen: &Seen, needed: NeededChange, session: &Session) -> Result<Outcome, Finding> {

@@ -86,6 +86,7 @@ impl Agent {
             && !is_overwritten
             && !is_outmoded
             && !self.is_on_trial(seen)
+            && !self.preflights.is_running()
             && seen.journal.stopped.is_none()
             && unreported(seen, &record).is_none();
         if is_at_rest {

@@ -107,6 +107,17 @@ impl Agent {
         Part::Again
     }
 
+    /// Remembers whether this node is to be restored.
+    fn note_request(&mut self, record: &Record) {
+        if let Some(member) = &mut self.member {
+            member.must_restore = record.must_restore(&self.options.node);
+        }
+        if !record.must_restore(&self.options.node) {
+            self.report_uninstalled(false);
+            self.work.still_loaded = None;
+        }
+    }
+
     /// One step of the rollout; none where it has written and must read again.
     async fn take_step(
         &mut self,
@@ -119,10 +130,7 @@ impl Agent {
         if let Some(part) = self.note_record(seen, record, session.as_ref()) {
             return Some(part);
         }
-        self.member.as_mut()?.must_restore = record.must_restore(&self.options.node);
-        if !record.must_restore(&self.options.node) {
-            self.report_uninstalled(false);
-        }
+        self.note_request(record);
         let mut me = self.me(seen, record, peers).await;
         let needed = rollout::needed_change(record, &me, self.options.on_failure);
         let gate = match self.gate(seen, record, needed, session.is_some()).await {
@@ -143,6 +151,7 @@ impl Agent {
         match rollout::step(&view, (self.options.clock)()) {
             NextStep::Write(written, why) => {
                 if let Some(part) = self.prepare(seen, why, &written, session).await {
+                    self.keep_no_turn(why, record);
                     return Some(part);
                 }
                 match self.replace(lease, &written, Some(why)).await {

@@ -153,7 +153,9 @@ fn policy(index: usize, policy: &Policy) -> Result<(), Fault> {
 /// What is allowed, and probably not meant.
 pub fn warnings(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
-    if !config.pods.exempt_namespaces.iter().any(|name| name == SYSTEM) {
+    let (exempt, asked) = (&config.pods.exempt_namespaces, &config.pods.namespaces);
+    let has_system = |names: &[String]| names.iter().any(|name| name == SYSTEM);
+    if !has_system(exempt) && (asked.is_empty() || has_system(asked)) {
         warnings.push(format!(
             "pods.exemptNamespaces replaces its default and has no {SYSTEM}: pods of the cluster itself may have to wait for a metric"
         ));

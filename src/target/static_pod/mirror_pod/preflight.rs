@@ -33,9 +33,7 @@ impl PreflightPod {
         match known {
             Known::NotYet => PreflightState::Unanswered,
             Known::Away(why) => PreflightState::Away(why),
-            Known::Forbidden(why) => {
-                PreflightState::Obstructed(format!("the agent may not read the preflight's pod: {why}"))
-            }
+            Known::Forbidden(why) => PreflightState::Away(format!("the agent may not read its pod: {why}")),
             Known::Absent => PreflightState::Absent,
             Known::Object(pod) => summarize(&pod, &self.container),
         }
