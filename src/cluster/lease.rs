@@ -41,6 +41,11 @@ impl LeaseNow {
         Self(lease)
     }
 
+    /// Changes with every write.
+    pub fn version(&self) -> &str {
+        self.0.metadata.resource_version.as_deref().unwrap_or_default()
+    }
+
     /// What it says; nothing where nobody has written anything yet.
     pub fn record(&self) -> Result<Option<Record>, RecordError> {
         self.annotations().get(RECORD).map(|text| Record::read(text)).transpose()

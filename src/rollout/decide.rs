@@ -1,11 +1,16 @@
 //! What an agent does next. Pure: a view comes in, a step comes out. Whoever carries it out looks again afterwards.
 
+use std::time::Duration;
+
 use super::lost;
 use super::order::{self, Waiting};
 use super::record::{ChangeKind, Entry, Failed, Record};
 use super::view::{View, Work};
 use super::want::{self, NeededChange};
 use crate::timestamp::Timestamp;
+
+/// A commit shows in the cluster this long after its turn's time for it at the latest, where its agent lives.
+const SHOWN: Duration = Duration::from_secs(3);
 
 /// What an agent does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,6 +176,10 @@ fn no_turn(view: &View<'_>, now: Timestamp) -> NextStep {
     };
     if let Some(waiting) = order::why_wait(view, wanted) {
         return NextStep::Wait(waiting);
+    }
+    // a record that is lost right after its first turn looks like that of a new cluster, until the commit of that turn shows
+    if record.turns == 0 && record.seals == 0 && !others.is_empty() && waited.lease <= limits.go + SHOWN {
+        return NextStep::Wait(Waiting::FirstTurn);
     }
     take_turn(view, wanted)
 }

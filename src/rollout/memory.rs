@@ -19,6 +19,8 @@ pub struct Memory {
     own_write: Option<Duration>,
     turn: Since<Option<Entry>>,
     record: Since<Option<Record>>,
+    /// The Lease's version
+    version: Since<String>,
     health: Since<Vec<(String, bool)>>,
     members: Since<Vec<(String, bool)>>,
     /// With the process that has the turn: another one may do something else
@@ -47,13 +49,14 @@ impl<T: PartialEq> Since<T> {
 
 impl Memory {
     /// Notes an answer of the API at the local time `now`; gives how long everything has been as it is.
-    pub fn note(&mut self, now: Duration, record: &Record, others: &[Other]) -> Waited {
+    pub fn note(&mut self, now: Duration, (version, record): (&str, &Record), others: &[Other]) -> Waited {
         let gap = self.last_answer.map_or(Duration::ZERO, |last| now.saturating_sub(last));
         self.answered += gap.min(MAX_GAP);
         self.last_answer = Some(now);
         let answered = self.answered;
         let holder = record.entry.as_ref().and_then(|entry| others.iter().find(|other| other.name == entry.node));
         self.record.note(Some(record.clone()), answered);
+        self.version.note(version.to_owned(), answered);
         self.health.note(others.iter().map(|other| (other.name.clone(), other.is_healthy())).collect(), answered);
         let members = others.iter().filter(|other| other.etcd.runs);
         self.members.note(members.map(|other| (other.name.clone(), other.keeps_quorum())).collect(), answered);
@@ -67,6 +70,7 @@ impl Memory {
             own_write: self.own_write.map(|at| now.saturating_sub(at)),
             turn: answered.saturating_sub(self.turn.since),
             record: answered.saturating_sub(self.record.since),
+            lease: answered.saturating_sub(self.version.since),
             health: answered.saturating_sub(self.health.since),
             holder: answered.saturating_sub(self.holder.since),
             members: answered.saturating_sub(self.members.since),

@@ -47,6 +47,8 @@ pub enum Waiting {
     },
     /// There are two members of etcd, and both are needed
     TwoMembers,
+    /// There is no record yet, and another node may have begun before it was lost
+    FirstTurn,
     /// The record was lost, and others may know more
     Rebuilding {
         /// The node that may still be in the middle of a change

@@ -195,6 +195,8 @@ pub struct Waited {
     pub turn: Duration,
     /// The record as it is
     pub record: Duration,
+    /// Since anybody wrote the Lease, whatever for
+    pub lease: Duration,
     /// The health of the other schedulers as it is
     pub health: Duration,
     /// The scheduler of the node whose turn it is, as it is

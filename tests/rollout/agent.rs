@@ -68,7 +68,7 @@ impl World {
         let node = &mut self.nodes[number];
         let (version, record, others) = read.clone();
         node.processes[index].seen = Some(read);
-        let waits = node.processes[index].memory.note(clock, &record, &others);
+        let waits = node.processes[index].memory.note(clock, (&version.to_string(), &record), &others);
         node.note_record(&record);
         let me = self.me(number, index, &record);
         self.annotate(number, &me);

@@ -8,6 +8,18 @@ use crate::scene::{NEW, OLD, failed, scene};
 use crate::world::{LIMITS, digest, revision};
 
 #[test]
+fn the_first_turn_of_all_waits_until_one_that_was_lost_would_show() {
+    let mut scene = scene();
+    scene.record = Record::default();
+    assert_eq!(scene.waits(), Waiting::FirstTurn);
+    scene.waited.lease = LIMITS.go + Duration::from_secs(4);
+    scene.writes(Why::TakeTurn);
+    scene.waited.lease = Duration::ZERO;
+    scene.others.clear();
+    scene.writes(Why::TakeTurn);
+}
+
+#[test]
 fn a_turn_that_is_not_lost_is_waited_for() {
     let scene = scene().with_turn_of("cp2", "theirs");
     assert_eq!(scene.waits(), Waiting::Turn { node: "cp2".to_owned(), change: ChangeKind::New });

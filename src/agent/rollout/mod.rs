@@ -140,7 +140,7 @@ impl Agent {
         me.awaits_preflight = gate.is_some();
         let now = self.now();
         let member = self.member.as_mut()?;
-        let waited = member.memory.note(now, record, &peers.others);
+        let waited = member.memory.note(now, (lease.version(), record), &peers.others);
         if let Some(asked) = rollout::asked(record, lease.annotations(), &peers.agents) {
             return self.replace(lease, &asked, None).await.err();
         }

@@ -61,6 +61,7 @@ pub(super) fn of_waiting(why: &Waiting, peers: &Peers, node: &str) -> NodeState 
             waiting("Leader", format!("this node's scheduler leads, so node {node} goes first: scheduling pauses once"))
         }
         Waiting::LastHealthy => last_healthy(peers.others.iter().any(|other| other.is_server)),
+        Waiting::FirstTurn => first_turn(),
         Waiting::Rebuilding { node } => {
             let who = node.as_ref().map_or_else(
                 || "others may know more of it".to_owned(),
@@ -72,6 +73,14 @@ pub(super) fn of_waiting(why: &Waiting, peers: &Peers, node: &str) -> NodeState 
             waiting("Rebuilding", format!("the record in the Lease {LEASE_NAMESPACE}/{LEASE_NAME} was lost, and {who}"))
         }
     }
+}
+
+/// Nobody has had a turn.
+fn first_turn() -> NodeState {
+    let message = format!(
+        "the Lease {LEASE_NAMESPACE}/{LEASE_NAME} has no record yet; the agent waits some seconds whether another node has begun already"
+    );
+    waiting("FirstTurn", message)
 }
 
 /// What a person must do before an uninstall is done.
