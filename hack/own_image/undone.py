@@ -61,13 +61,12 @@ def older(cluster):
     return f"{OLDER} would never be ready under probes of {VERSION}, and the running scheduler was not touched"
 
 
-# Runs in the node beside kubeadm. What the agent's ConfigMap gets comes at once, and nobody but kubeadm writes the manifests meanwhile:
-# once the component before the scheduler is upgraded, a preflight begins that lasts a minute; what is there when the scheduler's turn
-# comes is listed.
+# Runs in the node beside kubeadm. The preflight that begins now lasts a minute, and so does that of the text in place, which follows;
+# while the API server restarts neither counts. Later it could not begin: the scheduler restarts with the API server, and must have
+# settled before the agent goes on. What is there when the scheduler's turn comes is listed; nobody but kubeadm writes it meanwhile.
 BESIDE_KUBEADM = f"""
 number() {{ stat -c %i /etc/kubernetes/manifests/$1.yaml; }}
-others=$(number kube-controller-manager) own=$(number kube-scheduler)
-until [ $(number kube-controller-manager) != $others ]; do sleep 0.1; done
+own=$(number kube-scheduler)
 until kubectl -n {SPACE} patch configmap schedpatch --type merge --patch-file /tmp/image-e2e/blocks.json; do sleep 0.2; done
 until [ $(number kube-scheduler) != $own ]; do sleep 0.1; done
 echo then: $(ls -A /etc/kubernetes/manifests)
